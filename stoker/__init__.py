@@ -1,0 +1,1 @@
+"""Background jobs on PostgreSQL, run by a supervisor that forks real worker processes."""
