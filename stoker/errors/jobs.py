@@ -1,0 +1,185 @@
+"""Errors of declaring, enqueueing and looking at jobs: the caller sees them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Literal
+
+from stoker.errors.base import CONFIG, StokerError, sentence
+
+PayloadFault = Literal["not_object", "not_json", "nul", "not_finite", "surrogate", "too_large"]
+
+_PAYLOAD_FAULTS: dict[PayloadFault, tuple[str, str]] = {
+    "not_object": ("is not a JSON object", "Pass a dict with string keys, for example {{'value': …}}."),
+    "not_json": ("cannot be written as JSON", "Pass only dicts, lists, strings, numbers, booleans and None."),
+    "nul": ("contains a NUL character, which PostgreSQL cannot store", "Remove it or encode the bytes as base64."),
+    "not_finite": ("contains NaN or Infinity, which JSON does not have", "Pass None or a string instead."),
+    "surrogate": ("contains a lone surrogate, which is not valid text", "Decode with errors='replace' first."),
+    "too_large": (
+        "has {size} bytes; the limit is {limit}",
+        "Store the data elsewhere and pass a reference, or raise max_payload in stoker.toml.",
+    ),
+}
+
+
+class JobDuplicate(StokerError):
+    """A live job already holds the idempotency key and the caller asked for an error."""
+
+    code = "STOKER_JOB_DUPLICATE"
+
+    def __init__(self, *, name: str, key: str, job_id: int, tenant: str | None = None) -> None:
+        self.job_id = job_id
+        whose = f" of tenant {tenant!r}" if tenant is not None else ""
+        super().__init__(
+            cause=f"Job {name!r} with idempotency key {key!r}{whose} is already waiting or running as job {job_id}.",
+            fix="Use on_conflict='dedupe' to get the id of that job, or wait until it has finished.",
+        )
+
+
+class JobNameTaken(StokerError):
+    """Two handlers were declared under one name."""
+
+    code = "STOKER_JOB_NAME_TAKEN"
+    exit_code = CONFIG
+    terminal = True
+
+    def __init__(self, *, name: str, first: str, second: str) -> None:
+        super().__init__(
+            cause=f"The job name {name!r} is declared twice: by {first} and by {second}.",
+            fix="Give one of them another name with @job(name=…).",
+        )
+
+
+class JobUnknown(StokerError):
+    """No loaded module declares a job of this name."""
+
+    code = "STOKER_JOB_UNKNOWN"
+    terminal = True
+
+    def __init__(self, *, name: str, known: Sequence[str] = ()) -> None:
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]!r}? Otherwise name" if near else "Name"
+        super().__init__(
+            cause=f"No job named {name!r} is declared in the loaded modules.",
+            fix=f"{hint} the module that declares it with --app MODULE or `app` in stoker.toml.",
+        )
+
+
+class JobDeclarationInvalid(StokerError):
+    """A declaration has an argument that cannot work."""
+
+    code = "STOKER_JOB_DECLARATION_INVALID"
+    exit_code = CONFIG
+    terminal = True
+
+    def __init__(self, *, name: str, argument: str, problem: str) -> None:
+        super().__init__(
+            cause=f"Job {name!r} is declared with a wrong {argument!r}: {sentence(problem)}",
+            fix=f"Correct {argument!r} in the declaration of {name!r}.",
+        )
+
+
+class IdempotencyRequired(StokerError):
+    """The settings demand an idempotency key from every job."""
+
+    code = "STOKER_IDEMPOTENCY_REQUIRED"
+    terminal = True
+
+    def __init__(self, *, name: str) -> None:
+        super().__init__(
+            cause=f"Job {name!r} has no idempotency key, and the setting require_idempotency is on.",
+            fix="Add idempotency_key=… to its @job, or pass it to enqueue; None says on purpose that there is none.",
+        )
+
+
+class JobTenantRequired(StokerError):
+    """The settings demand a tenant from every job."""
+
+    code = "STOKER_JOB_TENANT_REQUIRED"
+    terminal = True
+
+    def __init__(self, *, name: str) -> None:
+        super().__init__(
+            cause=f"Job {name!r} was enqueued without a tenant, and the setting require_tenant is on.",
+            fix="Add tenant=… to its @job, or pass tenant= to enqueue.",
+        )
+
+
+class PayloadInvalid(StokerError):
+    """The payload cannot be stored; nothing was enqueued."""
+
+    code = "STOKER_PAYLOAD_INVALID"
+    terminal = True
+
+    def __init__(self, *, name: str, fault: PayloadFault, detail: str = "", size: int = 0, limit: int = 0) -> None:
+        self.fault = fault
+        cause, fix = (text.format(size=f"{size:,}", limit=f"{limit:,}") for text in _PAYLOAD_FAULTS[fault])
+        super().__init__(
+            cause=sentence(f"The payload for job {name!r} {cause}" + f": {detail}" * bool(detail)), fix=fix
+        )
+
+
+class NaiveDatetime(StokerError):
+    """A time without a zone: which instant it means is anybody's guess."""
+
+    code = "STOKER_NAIVE_DATETIME"
+    terminal = True
+
+    def __init__(self, *, argument: str, value: datetime) -> None:
+        super().__init__(
+            cause=f"{argument} is {value.isoformat()}, a time without a time zone.",
+            fix="Pass an aware time, for example datetime.now(timezone.utc) + timedelta(minutes=5).",
+        )
+
+
+class JobNotFound(StokerError):
+    """There is no row for this id, live or finished."""
+
+    code = "STOKER_JOB_NOT_FOUND"
+    terminal = True
+
+    def __init__(self, *, job_id: int | str) -> None:
+        super().__init__(
+            cause=f"There is no job {job_id}; it never existed or its retention time is over.",
+            fix="List the jobs that are kept with `stoker jobs ls`, or raise [retention] in stoker.toml.",
+        )
+
+
+class JobNotCancellable(StokerError):
+    """The job has already reached a final state."""
+
+    code = "STOKER_JOB_NOT_CANCELLABLE"
+    terminal = True
+
+    def __init__(self, *, job_id: int, state: str) -> None:
+        self.state = state
+        super().__init__(
+            cause=f"Job {job_id} cannot be cancelled: it is already {state}.",
+            fix=f"Look at its outcome with `stoker jobs show {job_id}`.",
+        )
+
+
+class JobRowStatusUnknown(StokerError):
+    """A row carries a state this version does not know."""
+
+    code = "STOKER_JOB_ROW_STATUS_UNKNOWN"
+
+    def __init__(self, *, job_id: int, state: str) -> None:
+        self.state = state
+        super().__init__(
+            cause=f"Job {job_id} is in the state {state!r}, which this version of Stoker does not know.",
+            fix="Upgrade Stoker on this host to the version that wrote the row.",
+        )
+
+
+class WaitTimeout(StokerError):
+    """The caller's patience ended before the job did; the job goes on."""
+
+    code = "STOKER_WAIT_TIMEOUT"
+
+    def __init__(self, *, job_id: int, timeout: float, state: str) -> None:
+        self.state = state
+        super().__init__(
+            cause=f"Job {job_id} did not finish within {timeout:g} s; it is {state}.",
+            fix=f"Wait longer, or see what holds it up with `stoker jobs show {job_id}`.",
+        )
