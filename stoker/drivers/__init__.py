@@ -1,0 +1,1 @@
+"""Where jobs are kept: PostgreSQL, or memory for tests."""

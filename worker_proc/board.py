@@ -1,0 +1,232 @@
+"""The shared board: one memfd of 64-bit words, one fact per word, one writer per word, no locks."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+# A memfd is sparse: only pages that are written cost memory, so the arena never has to grow.
+ARENA_BYTES: Final = 64 << 20
+
+OUTCOMES: Final = ("ok", "failed", "dead", "cancelled", "interrupted", "suspended", "lost")
+NAMES: Final = 256
+OTHER: Final = NAMES
+BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
+
+
+class Phase(IntEnum):
+    """What the supervisor asks of everybody."""
+
+    RUNNING = 0
+    STOP_ACCEPTING = 1
+    CLOSING = 2
+
+
+class SlotState(IntEnum):
+    """What a child says of itself."""
+
+    EMPTY = 0
+    STARTING = 1
+    WAITING_FOR_DATABASE = 2
+    READY = 3
+    DRAINING = 4
+
+
+class Word(IntEnum):
+    """Header words."""
+
+    PHASE = 0
+    DRAIN_DEADLINE = 1
+    DRAIN_ABORTS = 2
+    HOST_ID = 3
+    TRUSTED_UNTIL = 4
+    TRUST_CAP = 5
+    NEXT_FREE = 6
+
+
+HEADER_WORDS: Final = 64
+
+
+class SlotWord(IntEnum):
+    """Words of one slot, before its counters and lanes."""
+
+    GENERATION = 0
+    CLAIM_NO = 1
+    PID = 2
+    STATE = 3
+    BEAT = 4
+    IN_FLIGHT = 5
+    BACKEND_PID = 6
+    CLAIMS = 7
+    MORE = 8
+    DURATION_SUM_US = 9
+    DURATION_COUNT = 10
+
+
+_BUCKETS_AT: Final = 16
+_COUNTERS_AT: Final = _BUCKETS_AT + len(BUCKETS) + 1
+_LANES_AT: Final = _COUNTERS_AT + len(OUTCOMES) * (NAMES + 1)
+_LANE_WORDS: Final = 5
+_JOB, _RUN, _STARTED, _SOFT, _HARD = range(_LANE_WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRun:
+    """One executing body as a reader saw it, twice the same. Times are CLOCK_MONOTONIC ns, 0 = none."""
+
+    lane: int
+    job_id: int
+    run_no: int
+    started: int
+    soft_deadline: int
+    hard_deadline: int
+
+
+class Board:
+    """The mapping of the whole board. Created by the supervisor, attached by everybody else from the descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._map = mmap.mmap(fd, ARENA_BYTES)
+        self._bytes = memoryview(self._map)
+        # Only item access through a cast view is one aligned 64-bit load or store; struct.pack_into tears.
+        self.words = self._bytes.cast("q")
+
+    @classmethod
+    def create(cls) -> Board:
+        """Make a new, empty board; its descriptor is close-on-exec."""
+        fd = os.memfd_create("stoker-board", os.MFD_CLOEXEC)
+        os.ftruncate(fd, ARENA_BYTES)
+        board = cls(fd)
+        board[Word.NEXT_FREE] = HEADER_WORDS
+        return board
+
+    def __getitem__(self, word: Word) -> int:
+        return self.words[word]
+
+    def __setitem__(self, word: Word, value: int) -> None:
+        self.words[word] = value
+
+    def add_slot(self, lanes: int) -> Slot:
+        """Reserve the words of one more slot (supervisor only). Raises MemoryError when the arena is used up."""
+        offset = self[Word.NEXT_FREE]
+        end = offset + _LANES_AT + _LANE_WORDS * lanes
+        if end > len(self.words):
+            raise MemoryError(f"the board has no room for another slot of {lanes} lanes")
+        self[Word.NEXT_FREE] = end
+        return Slot(self, offset, lanes)
+
+    def slot(self, offset: int, lanes: int) -> Slot:
+        """The slot somebody else reserved."""
+        return Slot(self, offset, lanes)
+
+    def lease_trusted(self, boottime_ns: int) -> bool:
+        """True while this host may claim: its lease was renewed lately enough and nobody doubts it."""
+        cap = self[Word.TRUST_CAP]
+        until = self[Word.TRUSTED_UNTIL]
+        return self[Word.HOST_ID] != 0 and boottime_ns < (min(until, cap) if cap else until)
+
+    def close(self) -> None:
+        """Unmap and close. The views of slots are dead afterwards."""
+        self.words.release()
+        self._bytes.release()
+        self._map.close()
+        os.close(self.fd)
+
+
+class Slot:
+    """One slot's words. The supervisor resets it before fork; afterwards only the child writes it."""
+
+    def __init__(self, board: Board, offset: int, lanes: int) -> None:
+        self._words = board.words
+        self.offset = offset
+        self.lanes = lanes
+
+    def __getitem__(self, word: SlotWord) -> int:
+        return self._words[self.offset + word]
+
+    def __setitem__(self, word: SlotWord, value: int) -> None:
+        self._words[self.offset + word] = value
+
+    def reset(self, *, generation: int, claim_no: int) -> None:
+        """Clear what the last incarnation left and name the next one (supervisor, before fork)."""
+        for lane in range(self.lanes):
+            self.clear_lane(lane)
+        for at in range(self.offset, self.offset + _LANES_AT):
+            self._words[at] = 0
+        self[SlotWord.GENERATION] = generation
+        self[SlotWord.CLAIM_NO] = claim_no
+        self[SlotWord.STATE] = SlotState.STARTING
+
+    # Lanes: the job id is written last and cleared first, so a reader never pairs an id with another body's facts.
+
+    def fill_lane(self, lane: int, *, job_id: int, run_no: int, started: int, soft: int, hard: int) -> None:
+        """Say which body this lane executes."""
+        words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
+        words[at + _RUN] = run_no
+        words[at + _STARTED] = started
+        words[at + _SOFT] = soft
+        words[at + _HARD] = hard
+        words[at + _JOB] = job_id
+
+    def move_deadlines(self, lane: int, *, soft: int, hard: int) -> None:
+        """Change the deadlines of the body in this lane."""
+        at = self.offset + _LANES_AT + _LANE_WORDS * lane
+        self._words[at + _SOFT] = soft
+        self._words[at + _HARD] = hard
+
+    def clear_lane(self, lane: int) -> None:
+        """Say that this lane executes nothing."""
+        self._words[self.offset + _LANES_AT + _LANE_WORDS * lane + _JOB] = 0
+
+    def read_lane(self, lane: int) -> LaneRun | None:
+        """The executing body, or None. A value torn by a concurrent change is read again."""
+        words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
+        while job_id := words[at + _JOB]:
+            run_no = words[at + _RUN]
+            run = LaneRun(lane, job_id, run_no, words[at + _STARTED], words[at + _SOFT], words[at + _HARD])
+            if words[at + _JOB] == job_id and words[at + _RUN] == run_no:
+                return run
+        return None
+
+    def executing(self) -> Iterator[LaneRun]:
+        """Every body this slot executes now."""
+        for lane in range(self.lanes):
+            if run := self.read_lane(lane):
+                yield run
+
+    # Counters
+
+    def count(self, outcome: str, name_index: int, *, by: int = 1) -> None:
+        """Add to one counter (child only)."""
+        self._words[self._counter(OUTCOMES.index(outcome), name_index)] += by
+
+    def counter(self, outcome: str, name_index: int) -> int:
+        """Read one counter."""
+        return self._words[self._counter(OUTCOMES.index(outcome), name_index)]
+
+    def counters(self) -> Iterator[tuple[int, int, int]]:
+        """(outcome index, name index, value) of every counter that is not 0."""
+        start = self.offset + _COUNTERS_AT
+        for at, value in enumerate(self._words[start : start + len(OUTCOMES) * (NAMES + 1)]):
+            if value:
+                yield at // (NAMES + 1), at % (NAMES + 1), value
+
+    def observe(self, seconds: float) -> None:
+        """Add one duration to the histogram (child only)."""
+        self._words[self.offset + _BUCKETS_AT + bisect_left(BUCKETS, seconds)] += 1
+        self[SlotWord.DURATION_SUM_US] += int(seconds * 1e6)
+        self[SlotWord.DURATION_COUNT] += 1
+
+    def buckets(self) -> list[int]:
+        """Observations per bucket, the last one above every bound."""
+        start = self.offset + _BUCKETS_AT
+        return list(self._words[start : start + len(BUCKETS) + 1])
+
+    def _counter(self, outcome: int, name_index: int) -> int:
+        return self.offset + _COUNTERS_AT + outcome * (NAMES + 1) + name_index

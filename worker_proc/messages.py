@@ -1,0 +1,249 @@
+"""The control messages between supervisor, fork server and children."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, msgpack
+
+Role = Literal["worker", "keeper"]
+How = Literal["crash", "timeout", "cancel", "drain", "stuck", "memory"]
+Verdict = Literal["blamed", "suspect", "innocent"]
+
+
+class Message(Struct, frozen=True, tag=True):
+    """Base of every message: immutable, small, sent as one packet."""
+
+
+# supervisor → any child
+
+
+class StopAccepting(Message, frozen=True):
+    """Phase 1: claim nothing more, hand back what is reserved; abort the held runs' signals if `signal`."""
+
+    reason: str
+    signal: bool
+
+
+class Close(Message, frozen=True):
+    """Phase 2: settle by `deadline_ns` (CLOCK_MONOTONIC, 0 = no limit), close, exit. A later one may only tighten."""
+
+    deadline_ns: int
+
+
+class Recycle(Message, frozen=True):
+    """Finish the held work, claim nothing more, exit; the replacement is ready."""
+
+
+class Cancel(Message, frozen=True):
+    """Abort one run."""
+
+    job_id: int
+    run_no: int
+    reason: str
+
+
+# child → supervisor
+
+
+class Booted(Message, frozen=True):
+    """The hooks ran; from here the boot deadline is off."""
+
+
+class WaitingForDatabase(Message, frozen=True):
+    """Alive, not ready: PostgreSQL does not answer."""
+
+    error: str
+
+
+class Ready(Message, frozen=True):
+    """Able to do its work."""
+
+
+class AcceptStopped(Message, frozen=True):
+    """Nothing more is claimed; `in_flight` bodies are still executing."""
+
+    in_flight: int
+
+
+class Closed(Message, frozen=True):
+    """The last word: how the drain went for the runs that were held when it began."""
+
+    finished: int
+    interrupted: int
+    abandoned: int
+
+
+class Died(Message, frozen=True):
+    """Why the child is about to exit with an error."""
+
+    error: str
+
+
+class QueueGauge(Struct, frozen=True):
+    """One queue as the sample in the database has it."""
+
+    queue: str
+    depth: dict[str, int]
+    oldest_ready_s: float
+    dead: int
+
+
+class Gauges(Message, frozen=True):
+    """The keeper's last sample of the queues."""
+
+    queues: list[QueueGauge]
+
+
+# supervisor ↔ keeper
+
+
+class Lane(Struct, frozen=True):
+    """What a dead child's lane was executing, and whose fault the death is held to be."""
+
+    job_id: int
+    run_no: int
+    verdict: Verdict
+
+
+class DeathFacts(Struct, frozen=True):
+    """How a child's life ended, for the attempt's error."""
+
+    pid: int
+    exit_code: int | None
+    signal: int | None
+    max_rss_bytes: int
+    role: str
+    host: str
+
+
+class ChildDied(Message, frozen=True):
+    """A child is dead; its claims are to be given back. Sent again until `Reaped` names the same number."""
+
+    claim_no: int
+    how: How
+    lanes: list[Lane]
+    facts: DeathFacts
+
+
+class CancelRequested(Message, frozen=True):
+    """Somebody asked for a job to be cancelled; does a lane of this host have it?"""
+
+    job_id: int
+    reason: str
+
+
+class Reaped(Message, frozen=True):
+    """The claims of this incarnation are back in the queue."""
+
+    claim_no: int
+
+
+class HostLost(Message, frozen=True):
+    """This host was judged dead by another: abort everything held, replace the workers, take a new host id."""
+
+
+# supervisor ↔ fork server
+
+
+class StartServer(Message, frozen=True):
+    """First packet to the fork server, with the descriptors of the board and the host lock."""
+
+    settings: bytes
+    supervisor_pid: int
+
+
+class Imported(Message, frozen=True):
+    """The application is loaded; `names` are its jobs."""
+
+    names: list[str]
+
+
+class ImportFailed(Message, frozen=True):
+    """The application could not be loaded."""
+
+    error: str
+
+
+class SlotRef(Struct, frozen=True):
+    """Where a worker slot lies on the board and which queue it serves."""
+
+    slot: int
+    queue: str
+    offset: int
+    lanes: int
+
+
+class ForkSpec(Struct, frozen=True):
+    """Everything a child has to know about itself."""
+
+    slot: int
+    role: Role
+    title: str
+    offset: int
+    lanes: int
+    claim_no: int
+    generation: int
+    names: list[str]
+    queue: str = ""
+    workers: list[SlotRef] = []
+
+
+class Fork(Message, frozen=True):
+    """Fork one child. Descriptors: its control socket, its eventfd, then (keeper) every worker slot's eventfd."""
+
+    spec: ForkSpec
+
+
+class Forked(Message, frozen=True):
+    """The child exists and is the supervisor's own."""
+
+    slot: int
+    claim_no: int
+    pid: int
+
+
+class ForkFailed(Message, frozen=True):
+    """The system refused to fork."""
+
+    slot: int
+    claim_no: int
+    error: str
+
+
+AnyMessage = (
+    StopAccepting
+    | Close
+    | Recycle
+    | Cancel
+    | Booted
+    | WaitingForDatabase
+    | Ready
+    | AcceptStopped
+    | Closed
+    | Died
+    | Gauges
+    | ChildDied
+    | CancelRequested
+    | Reaped
+    | HostLost
+    | StartServer
+    | Imported
+    | ImportFailed
+    | Fork
+    | Forked
+    | ForkFailed
+)
+
+_encoder = msgpack.Encoder()
+_decoder = msgpack.Decoder(AnyMessage)
+
+
+def encode(message: Message) -> bytes:
+    """One packet for a message."""
+    return _encoder.encode(message)
+
+
+def decode(packet: bytes) -> AnyMessage:
+    """The message in a packet. Raises msgspec.DecodeError for anything else."""
+    return _decoder.decode(packet)
