@@ -1,0 +1,14 @@
+-- Who: a worker's desk. Locks: the picked jobs rows, SKIP LOCKED, in claim order. Index: jobs_ready.
+with picked as materialized (
+    select id from stoker.jobs
+    where queue = %(queue)s and state = 'ready'
+    order by priority, pos
+    limit %(limit)s
+    for no key update skip locked
+)
+update stoker.jobs j
+set state = 'running', host = %(host)s, claim_no = %(claim_no)s, run_no = j.run_no + 1, attempt = j.attempt + 1,
+    claimed_at = clock_timestamp(), run_at = null
+from picked
+where j.id = picked.id
+returning j.id, j.run_no, j.queue, j.name, j.payload::text, j.attempt, j.max_attempts, j.priority, j.tenant, j.crashes, j.put_off, j.pos

@@ -1,0 +1,26 @@
+-- Who: the library and the CLI: a dead or cancelled job back in line with all its attempts. Locks: the finished row, then the new jobs row.
+-- Index: finished_id. A live twin with the same key wins: the finished row stays and the twin's id is the answer.
+with chosen as materialized (
+    select * from stoker.finished where id = %(id)s and state in ('dead', 'cancelled')
+    order by finished_at desc limit 1 for update skip locked
+),
+back as (
+    insert into stoker.jobs (id, pos, run_no, queue, name, state, priority, max_attempts, tenant, idempotency_key, payload, error, created_at)
+    select id, nextval('stoker.job_numbers'), run_no, queue, name, 'ready', priority, max_attempts, tenant, idempotency_key, payload, error, created_at
+    from chosen
+    on conflict do nothing
+    returning id, queue
+),
+gone as (
+    delete from stoker.finished f using back b where f.id = b.id and f.state in ('dead', 'cancelled')
+),
+told as materialized (
+    select pg_notify('stoker_ready', queue) from back
+)
+select id from back
+union all
+select j.id from stoker.jobs j join chosen c
+    on j.name = c.name and coalesce(j.tenant, '') = coalesce(c.tenant, '') and j.idempotency_key = c.idempotency_key
+where not exists (select 1 from back)
+union all
+select null from told where false
