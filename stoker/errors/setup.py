@@ -28,12 +28,16 @@ class SettingsInvalid(StokerError):
 
     def __init__(self, *, problems: Sequence[Problem]) -> None:
         self.problems = list(problems)
-        lines = "".join(f"\n  {redact_url(str(problem))}" for problem in self.problems)
+        lines = "".join(f"\n  {_one_line(problem)}" for problem in self.problems)
         count = "a mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
         super().__init__(
             cause=f"The settings have {count}:{lines}\n",
             fix="Correct the lines above and try `stoker check`; docs/configuration.md lists every setting.",
         )
+
+
+def _one_line(problem: Problem) -> str:
+    return redact_url(" ".join(str(problem).split())).encode(errors="replace").decode()
 
 
 class AppNotImportable(StokerError):
