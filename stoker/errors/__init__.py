@@ -2,9 +2,12 @@
 
 from stoker.errors.base import CONFIG, FAILED, GAVE_UP, KILLED, OK, Aborted, Interrupted, StokerError
 from stoker.errors.jobs import (
+    EnqueueInvalid,
     IdempotencyRequired,
+    JobCancelled,
     JobDeclarationInvalid,
     JobDuplicate,
+    JobFailed,
     JobNameTaken,
     JobNotCancellable,
     JobNotFound,
@@ -40,10 +43,13 @@ __all__ = [
     "Draining",
     "DriverNotImplemented",
     "DriverUnavailable",
+    "EnqueueInvalid",
     "IdempotencyRequired",
     "Interrupted",
+    "JobCancelled",
     "JobDeclarationInvalid",
     "JobDuplicate",
+    "JobFailed",
     "JobMaxAttempts",
     "JobNameTaken",
     "JobNotCancellable",

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Literal
+from typing import Any, Literal
 
 from stoker.errors.base import CONFIG, StokerError, sentence
 
-PayloadFault = Literal["not_object", "not_json", "nul", "not_finite", "surrogate", "too_large"]
+PayloadFault = Literal["not_object", "not_json", "nul", "not_finite", "surrogate", "too_large", "unfit"]
 
 _PAYLOAD_FAULTS: dict[PayloadFault, tuple[str, str]] = {
     "not_object": ("is not a JSON object", "Pass a dict with string keys, for example {{'value': …}}."),
@@ -18,6 +18,10 @@ _PAYLOAD_FAULTS: dict[PayloadFault, tuple[str, str]] = {
     "too_large": (
         "has {size} bytes; the limit is {limit}",
         "Store the data elsewhere and pass a reference, or raise max_payload in stoker.toml.",
+    ),
+    "unfit": (
+        "does not fit the type its handler declares",
+        "Enqueue what the handler expects, or let its annotation accept what is already enqueued.",
     ),
 }
 
@@ -66,16 +70,31 @@ class JobUnknown(StokerError):
 
 
 class JobDeclarationInvalid(StokerError):
-    """A declaration has an argument that cannot work."""
+    """A declaration has an argument that cannot work; `name` is None where the job is not known yet."""
 
     code = "STOKER_JOB_DECLARATION_INVALID"
     exit_code = CONFIG
     terminal = True
 
+    def __init__(self, *, name: str | None, argument: str, problem: str) -> None:
+        whose = repr(name) if name is not None else "the job"
+        super().__init__(
+            cause=f"{f'Job {name!r}' if name is not None else 'A job'} is declared with a wrong {argument!r}: "
+            f"{sentence(problem)}",
+            fix=f"Correct {argument!r} in the declaration of {whose}.",
+        )
+
+
+class EnqueueInvalid(StokerError):
+    """An option of an enqueue cannot work; nothing was enqueued."""
+
+    code = "STOKER_ENQUEUE_INVALID"
+    terminal = True
+
     def __init__(self, *, name: str, argument: str, problem: str) -> None:
         super().__init__(
-            cause=f"Job {name!r} is declared with a wrong {argument!r}: {sentence(problem)}",
-            fix=f"Correct {argument!r} in the declaration of {name!r}.",
+            cause=f"Job {name!r} cannot be enqueued with this {argument!r}: {sentence(problem)}",
+            fix=f"Correct {argument!r} in the call, or in the declaration of {name!r} if it comes from there.",
         )
 
 
@@ -106,7 +125,7 @@ class JobTenantRequired(StokerError):
 
 
 class PayloadInvalid(StokerError):
-    """The payload cannot be stored; nothing was enqueued."""
+    """The payload cannot be stored (then nothing was enqueued), or its handler cannot take it."""
 
     code = "STOKER_PAYLOAD_INVALID"
     terminal = True
@@ -183,3 +202,35 @@ class WaitTimeout(StokerError):
             cause=f"Job {job_id} did not finish within {timeout:g} s; it is {state}.",
             fix=f"Wait longer, or see what holds it up with `stoker jobs show {job_id}`.",
         )
+
+
+class JobFailed(StokerError):
+    """The job whose result was asked for is dead; `error` is the stored record of its last attempt."""
+
+    code = "STOKER_JOB_FAILED"
+
+    def __init__(self, *, job_id: int, name: str, error: Any = None) -> None:
+        self.error = error
+        super().__init__(
+            cause=sentence(f"Job {job_id} ({name}) is dead: {_told(error)}"),
+            fix=f"Look at it with `stoker jobs show {job_id}`; `stoker jobs retry {job_id}` puts it back in line.",
+        )
+
+
+class JobCancelled(StokerError):
+    """The job whose result was asked for was cancelled; `error` is the stored reason."""
+
+    code = "STOKER_JOB_CANCELLED"
+
+    def __init__(self, *, job_id: int, name: str, error: Any = None) -> None:
+        self.error = error
+        super().__init__(
+            cause=sentence(f"Job {job_id} ({name}) was cancelled: {_told(error)}"),
+            fix=f"`stoker jobs retry {job_id}` puts it back in line.",
+        )
+
+
+def _told(error: Any) -> str:
+    if not isinstance(error, dict):
+        return "no reason was stored"
+    return ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
