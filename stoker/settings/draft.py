@@ -8,6 +8,7 @@ from typing import Any
 from stoker.errors import DriverNotImplemented, Problem
 from stoker.settings.fields import QUEUE, RETENTION, SCALARS, TABLES
 from stoker.settings.readers import Reader, shown
+from stoker.urls import redact_url
 
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 
@@ -47,7 +48,7 @@ class Draft:
 
     def mistake(self, source: str, key: str, message: str) -> None:
         """Note one mistake."""
-        self.problems.append(Problem(source, key, message))
+        self.problems.append(Problem(source, key, redact_url(message)))
 
     def _table(self, source: str, key: str, raw: object) -> Mapping[str, Any] | None:
         if isinstance(raw, Mapping):
