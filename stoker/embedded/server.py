@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from stoker.embedded import locks
 from stoker.embedded.account import Account, server_account
-from stoker.embedded.binaries import find_binaries, reachable_binaries
+from stoker.embedded.binaries import check_version, find_binaries, reachable_binaries
 from stoker.embedded.cluster import DATABASE, USER
 from stoker.embedded.errors import RootUnusable, StartFailed, StartTimedOut
 from stoker.embedded.launch import log_since, start_guardian
@@ -111,6 +111,7 @@ def _join_or_start(
 
 
 def _start(layout: Layout, order: Order, deadline: float) -> Postmaster | None:
+    check_version(Path(order.bin_dir), layout)
     with start_guardian(layout, order) as started:
         ready, _, _ = select.select([started.says], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
@@ -126,7 +127,8 @@ def _make_root(layout: Layout, account: Account) -> None:
         (layout.root / ".gitignore").write_text("*\n")
     if account.is_caller:
         return
-    if (owner := layout.root.stat().st_uid) != os.geteuid():
+    owner, runs = layout.root.stat().st_uid, locks.holding(layout.guardian_lock) is not locks.Holding.NOBODY
+    if owner != os.geteuid() and not runs:  # files of ours in there would shut its owner out
         raise RootUnusable(root=layout.root, why=f"it belongs to uid {owner}, and this is uid {os.geteuid()}")
     entered = subprocess.run(["/bin/sh", "-c", 'cd -- "$0"', layout.root], cwd="/", check=False, **account.popen_args())
     if entered.returncode != 0:
