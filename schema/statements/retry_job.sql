@@ -17,10 +17,9 @@ gone as (
 told as materialized (
     select pg_notify('stoker_ready', queue) from back
 )
-select id from back
+-- The count is what makes PostgreSQL run `told`.
+select b.id from back b cross join (select count(*) from told) t
 union all
 select j.id from stoker.jobs j join chosen c
     on j.name = c.name and coalesce(j.tenant, '') = coalesce(c.tenant, '') and j.idempotency_key = c.idempotency_key
 where not exists (select 1 from back)
-union all
-select null from told where false

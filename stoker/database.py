@@ -1,0 +1,80 @@
+"""How every connection of ours is opened, and how a call that hangs is ended from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+
+from stoker.errors import DriverUnavailable
+
+CONNECT_TIMEOUT: Final = 5
+
+# A peer that vanished without closing is noticed after about 10 s, idle or not.
+_KEEPALIVE: Final[dict[str, Any]] = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
+# What a role or database default must not change under us.
+_SESSION: Final = (
+    "set session characteristics as transaction isolation level read committed, read write;"
+    " set idle_in_transaction_session_timeout = 0; set statement_timeout = 0; set lock_timeout = 0"
+)
+
+
+def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> Connection:
+    """Open a connection in autocommit mode, pinned to READ COMMITTED. Raises DriverUnavailable."""
+    try:
+        conn = psycopg.connect(url, **_options(name, timeout))
+        conn.execute(_SESSION)
+    except psycopg.Error as error:
+        raise DriverUnavailable(url=url, error=str(error)) from error
+    return conn
+
+
+async def connect_async(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> AsyncConnection:
+    """The async twin of connect()."""
+    try:
+        conn = await AsyncConnection.connect(url, **_options(name, timeout))
+        await conn.execute(_SESSION)
+    except psycopg.Error as error:
+        raise DriverUnavailable(url=url, error=str(error)) from error
+    return conn
+
+
+def _options(name: str, timeout: float) -> dict[str, Any]:
+    # libpq counts whole seconds, 2 at least.
+    return {
+        "autocommit": True,
+        "application_name": name,
+        "connect_timeout": max(2, round(timeout)),
+        **_KEEPALIVE,
+    }
+
+
+class Severer:
+    """Ends whatever a connection is doing, from another thread: shuts down a duplicate of its socket.
+
+    Cancelling does not free a caller whose server is frozen; a shut socket does. The connection is broken afterwards.
+    """
+
+    def __init__(self, conn: Connection) -> None:
+        self._socket = socket.socket(fileno=os.dup(conn.fileno()))
+        os.set_inheritable(self._socket.fileno(), False)
+
+    def sever(self) -> None:
+        """Shut the socket down in both directions."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give the duplicate back; the connection is not touched."""
+        self._socket.close()

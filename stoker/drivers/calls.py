@@ -1,0 +1,211 @@
+"""What is sent to PostgreSQL and how the answer is read: one core for the sync and the async driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, LiteralString, TypeVar
+
+import orjson
+from msgspec import convert
+
+from stoker.drivers.base import Claimed, Enqueued, Holder, JobView, NewJob, Settled, Settlement
+from stoker.settings import Settings
+from stoker.sql import statement
+
+T = TypeVar("T")
+Rows = Sequence[tuple[Any, ...]]
+
+KEEP_ATTEMPTS = 50
+_JOB_FIELDS = (
+    *("id", "name", "queue", "state", "attempt", "max_attempts", "priority", "run_at", "created_at", "started_at"),
+    *("finished_at", "tenant", "idempotency_key", "run_no", "crashes", "lost", "payload", "error", "result"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One statement with its parameters; `read` turns the rows into the answer."""
+
+    statement: LiteralString
+    params: dict[str, Any]
+    read: Callable[[Rows], T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """Which finished rows are kept, and whether wake-ups are sent."""
+
+    done: bool = True
+    dead: bool = True
+    cancelled: bool = True
+    notify: bool = True
+
+    @classmethod
+    def of(cls, settings: Settings) -> Keeping:
+        """As the settings say: a retention of 0 keeps nothing."""
+        keep = settings.retention
+        return cls(done=keep.done > 0, dead=keep.dead > 0, cancelled=keep.cancelled > 0, notify=settings.notify)
+
+
+def enqueue_one(job: NewJob, *, notify: bool) -> Call[Enqueued]:
+    """Store one job."""
+    params = {
+        "name": job.name,
+        "payload": job.payload,
+        "queue": job.queue,
+        "priority": job.priority,
+        "run_at": job.run_at,
+        "delay": job.delay,
+        "max_attempts": job.max_attempts,
+        "idempotency_key": job.idempotency_key,
+        "tenant": job.tenant,
+        "on_conflict": job.on_conflict,
+        "notify": notify,
+    }
+    return Call(statement("enqueue_one"), params, lambda rows: Enqueued(*rows[0]))
+
+
+def enqueue_batch(jobs: Sequence[NewJob], *, notify: bool) -> Call[list[Enqueued]]:
+    """Store many jobs, keyed or delayed ones among them."""
+    params = {
+        "names": [job.name for job in jobs],
+        "payloads": [job.payload for job in jobs],
+        "queues": [job.queue for job in jobs],
+        "priorities": [job.priority for job in jobs],
+        "run_ats": [job.run_at for job in jobs],
+        "delays": [job.delay for job in jobs],
+        "max_attempts": [job.max_attempts for job in jobs],
+        "keys": [job.idempotency_key for job in jobs],
+        "tenants": [job.tenant for job in jobs],
+        "on_conflicts": [job.on_conflict for job in jobs],
+        "notify": notify,
+    }
+    return Call(statement("enqueue_batch"), params, lambda rows: [Enqueued(*row) for row in rows])
+
+
+def can_copy(jobs: Sequence[NewJob]) -> bool:
+    """True when COPY will do: nothing to look up and no clock to ask."""
+    return all(job.idempotency_key is None and job.run_at is None and job.delay is None for job in jobs)
+
+
+def reserve_numbers(count: int) -> Call[list[int]]:
+    """Ids for jobs that are about to be copied in."""
+    return Call(statement("reserve_numbers"), {"count": count}, lambda rows: [row[0] for row in rows])
+
+
+def copy_row(job_id: int, job: NewJob) -> tuple[Any, ...]:
+    """One line for copy_jobs.sql."""
+    return (
+        *(job_id, job_id, job.queue, job.name, "ready", job.priority, None),
+        *(job.max_attempts, job.tenant, job.payload),
+    )
+
+
+def notify_ready(queues: set[str]) -> Call[None]:
+    """Tell the keepers that these queues have work."""
+    return Call(statement("notify_ready"), {"queues": sorted(queues)}, lambda _: None)
+
+
+def claim(queue: str, limit: int, holder: Holder) -> Call[list[Claimed]]:
+    """Mark ready jobs running, in order of priority and place."""
+    params = {"queue": queue, "limit": limit, "host": holder.host, "claim_no": holder.claim_no}
+    return Call(statement("claim_batch"), params, _read_claimed)
+
+
+def _read_claimed(rows: Rows) -> list[Claimed]:
+    # An UPDATE returns its rows in any order; the last column is the place in line.
+    priority, place = 7, 11
+    return [Claimed(*row[:place]) for row in sorted(rows, key=lambda row: (row[priority], row[place]))]
+
+
+def settle_done(settlements: Sequence[Settlement], keeping: Keeping) -> Call[list[Settled]]:
+    """Record runs that returned."""
+    params = {
+        "ids": [s.job_id for s in settlements],
+        "run_nos": [s.run_no for s in settlements],
+        "results": [s.result for s in settlements],
+        "keep": keeping.done,
+    }
+    return Call(statement("settle_done"), params, _read_settled)
+
+
+def settle_batch(settlements: Sequence[Settlement], keeping: Keeping) -> Call[list[Settled]]:
+    """Record every other ending."""
+    params = {
+        "ids": [s.job_id for s in settlements],
+        "run_nos": [s.run_no for s in settlements],
+        "outcomes": [s.outcome for s in settlements],
+        "delays": [s.delay for s in settlements],
+        "errors": [None if s.error is None else orjson.dumps(s.error).decode() for s in settlements],
+        "crashed": [s.crashed for s in settlements],
+        "started_ago": [s.started_ago for s in settlements],
+        "keep_dead": keeping.dead,
+        "keep_cancelled": keeping.cancelled,
+        "keep_attempts": KEEP_ATTEMPTS,
+        "notify": keeping.notify,
+    }
+    return Call(statement("settle_batch"), params, _read_settled)
+
+
+def settle(settlements: Sequence[Settlement], keeping: Keeping) -> list[Call[list[Settled]]]:
+    """The one or two calls that record these endings."""
+    done = [s for s in settlements if s.outcome == "completed"]
+    others = [s for s in settlements if s.outcome != "completed"]
+    calls = []
+    if done:
+        calls.append(settle_done(done, keeping))
+    if others:
+        calls.append(settle_batch(others, keeping))
+    return calls
+
+
+def _read_settled(rows: Rows) -> list[Settled]:
+    return [Settled(*row) for row in rows]
+
+
+def promote_due(limit: int) -> Call[list[str]]:
+    """Make due jobs ready; the answer has the queue of each."""
+    return Call(statement("promote_due"), {"limit": limit}, lambda rows: [row[0] for row in rows])
+
+
+def cancel(job_id: int, reason: str) -> Call[tuple[str, str | None]]:
+    """Cancel now or store the request: (result, state)."""
+    return Call(statement("cancel_job"), {"id": job_id, "reason": reason}, lambda rows: (rows[0][0], rows[0][1]))
+
+
+def cancel_requests(job_ids: Sequence[int]) -> Call[dict[int, str]]:
+    """Requests stored for these jobs."""
+    return Call(statement("read_cancels"), {"ids": list(job_ids)}, lambda rows: {row[0]: row[1] for row in rows})
+
+
+def retry(job_id: int) -> Call[int | None]:
+    """Put an ended job back in line; None when there is none."""
+    return Call(statement("retry_job"), {"id": job_id}, lambda rows: rows[0][0] if rows else None)
+
+
+def job(job_id: int) -> Call[JobView | None]:
+    """One job, without its attempts."""
+    return Call(statement("read_job"), {"id": job_id}, lambda rows: _view(rows[0]) if rows else None)
+
+
+def attempts(job_id: int) -> Call[list[dict[str, Any]]]:
+    """The attempts of a job that did not succeed."""
+    fields = ("run_no", "attempt", "outcome", "started_at", "ended_at", "host", "error")
+    return Call(
+        statement("read_attempts"),
+        {"id": job_id},
+        lambda rows: [dict(zip(fields, row, strict=True)) for row in rows],
+    )
+
+
+def jobs(
+    *, queue: str | None, name: str | None, state: Sequence[str], limit: int, before: int | None
+) -> Call[list[JobView]]:
+    """The newest jobs that match."""
+    params = {"queue": queue, "name": name, "states": list(state) or None, "limit": limit, "before": before}
+    return Call(statement("list_jobs"), params, lambda rows: [_view(row) for row in rows])
+
+
+def _view(row: tuple[Any, ...]) -> JobView:
+    return convert(dict(zip(_JOB_FIELDS, row, strict=True)), JobView)

@@ -1,0 +1,82 @@
+"""What happens in a child between fork and its role, and an exit that never unwinds into the forker."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from setproctitle import setproctitle
+
+from stoker import logs
+from stoker.errors import FAILED
+from stoker.settings import Settings
+from worker_proc.board import Board
+from worker_proc.channel import Channel
+from worker_proc.control import Control
+from worker_proc.messages import Died, ForkSpec
+from worker_proc.role import Role, live
+
+log = logs.get("child")
+
+
+def run_child(
+    spec: ForkSpec,
+    *,
+    control_fd: int,
+    event_fd: int,
+    wake_fds: Sequence[int],
+    board_fd: int,
+    lock_fd: int,
+    settings: Settings,
+    supervisor_pid: int,
+) -> NoReturn:
+    """Live as the child that `spec` describes. Signals are still blocked when this is called. Never returns."""
+    code = FAILED
+    try:
+        # The forker froze its heap; what the child makes is its own garbage.
+        gc.enable()
+        setproctitle(spec.title)
+        logs.configure(settings.log_format, settings.log_level, role=spec.role, slot=spec.slot)
+        board = Board(board_fd)
+        slot = board.slot(spec.offset, spec.lanes)
+        channel = Channel.from_fd(control_fd)
+        control = Control(channel=channel, board=board, slot=slot, event_fd=event_fd, grace=settings.grace)
+        code = _live(spec, control, settings, wake_fds)
+    except BaseException:  # noqa: BLE001 - nothing may pass the finally below
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def _live(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int]) -> int:
+    try:
+        role = _role(spec, control, settings, wake_fds)
+        control.start(role)
+        return live(role)
+    except Exception as error:  # noqa: BLE001 - told to the parent, then the process ends
+        log.error("child.died", error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
+        control.send(Died(f"{type(error).__name__}: {error}"))
+        return FAILED
+
+
+def _role(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int]) -> Role:
+    if spec.role == "keeper":
+        from worker_proc.keeper import Keeper
+
+        return Keeper(control, spec=spec, settings=settings, wake_fds=wake_fds)
+    from worker_proc.worker import Worker
+
+    return Worker(control, spec=spec, settings=settings)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue

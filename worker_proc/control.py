@@ -1,0 +1,217 @@
+"""The control thread of a child: messages, signals, beats, time limits on calls, and the end at the deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from stoker import logs
+from stoker.errors import FAILED, KILLED
+from worker_proc.board import Board, Slot, SlotState, SlotWord
+from worker_proc.channel import Channel, ChannelClosed
+from worker_proc.messages import AcceptStopped, AnyMessage, Close, Message, Recycle, StopAccepting
+
+BEAT_NS: Final = 1_000_000_000
+log = logs.get("control")
+
+# The fork server kills what is left 3 s after the supervisor's death.
+ORPHAN_NS: Final = 2_500_000_000
+
+
+class Watched(Protocol):
+    """What the control thread asks of the role it serves. Both are called on the control thread."""
+
+    def on_message(self, message: AnyMessage) -> None:
+        """A message that is not about stopping."""
+
+    def on_stop(self) -> None:
+        """The first request to stop just arrived, or a later one that aborts; never blocks."""
+
+    def look(self, now_ns: int) -> int:
+        """See to what is due; returns when to look again (CLOCK_MONOTONIC ns)."""
+
+
+class Severable(Protocol):
+    """Something that can be cut from another thread."""
+
+    def sever(self) -> None:
+        """Make whatever waits on it fail at once."""
+
+
+class Control:
+    """What the parent asked for, and the thread that hears it. Main reads the properties between any two steps."""
+
+    def __init__(self, *, channel: Channel, board: Board, slot: Slot, event_fd: int, grace: float) -> None:
+        self.board = board
+        self.slot = slot
+        self._channel = channel
+        self._event_fd = event_fd
+        self._grace_ns = int(grace * 1e9)
+        self._signals, self._signalled = socket.socketpair()
+        self._poke = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._call: tuple[int, Severable] | None = None
+        self._role: Watched | None = None
+        self.stop_reason = ""
+        self.aborts = False
+        self.told_to_close = False
+        self.close_deadline = 0
+        channel.setblocking(False)
+        for end in (self._signals, self._signalled):
+            end.setblocking(False)
+
+    # What main asks
+
+    @property
+    def stopping(self) -> bool:
+        """True once nothing new may be started."""
+        return bool(self.stop_reason)
+
+    def wait(self, seconds: float, fds: Sequence[int] = ()) -> list[int]:
+        """Sleep until woken, at most `seconds`; returns which of `fds` are readable."""
+        poll = select.poll()
+        for fd in (self._event_fd, *fds):
+            poll.register(fd, select.POLLIN)
+        ready = [fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)]
+        if self._event_fd in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._event_fd)
+        return [fd for fd in ready if fd != self._event_fd]
+
+    def wake_main(self) -> None:
+        """End main's wait."""
+        os.eventfd_write(self._event_fd, 1)
+
+    def look_soon(self) -> None:
+        """Have the control thread look at once: something main started needs an earlier look than it planned."""
+        os.eventfd_write(self._poke, 1)
+
+    def send(self, message: Message) -> None:
+        """Tell the supervisor; a supervisor that is gone is noticed by the control thread."""
+        with contextlib.suppress(ChannelClosed):
+            self._channel.send(message)
+
+    @contextlib.contextmanager
+    def limit(self, severable: Severable, seconds: float) -> Iterator[None]:
+        """Cut `severable` when the block takes longer than `seconds` (granularity: one beat)."""
+        self._call = (time.monotonic_ns() + int(seconds * 1e9), severable)
+        try:
+            yield
+        finally:
+            self._call = None
+
+    # The thread
+
+    def start(self, role: Watched) -> None:
+        """Start the thread with every signal blocked, then take over TERM and QUIT. Main thread only."""
+        self._role = role
+        self.slot[SlotWord.BEAT] = time.monotonic_ns()
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        threading.Thread(target=self._run, name="stoker-control", daemon=True).start()
+        # The C-level handler writes the number to the wake-up descriptor even while main is deep in C code.
+        signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGQUIT):
+            signal.signal(number, _heard_by_the_control_thread)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:  # noqa: BLE001 - the process ends here, visibly
+            # Without this thread nobody hears a stop: better a visible death than a deaf child.
+            log.error("control.died", error=repr(error), traceback=traceback.format_exc())
+            os._exit(FAILED)
+
+    def _serve(self) -> None:
+        poll = select.poll()
+        for source in (self._channel.fileno(), self._signals.fileno(), self._poke):
+            poll.register(source, select.POLLIN)
+        next_look = 0
+        while True:
+            now = time.monotonic_ns()
+            due = min(next_look, self.slot[SlotWord.BEAT] + BEAT_NS, self.close_deadline or now + BEAT_NS)
+            ready = {fd for fd, _ in poll.poll(max(0, due - now) / 1e6)}
+            if self._channel.fileno() in ready and not self._hear():
+                poll.unregister(self._channel.fileno())
+            if self._signals.fileno() in ready:
+                self._hear_signals()
+            if self._poke in ready:
+                os.eventfd_read(self._poke)
+            next_look = self._tick(time.monotonic_ns())
+
+    def _tick(self, now: int) -> int:
+        assert self._role is not None
+        if now >= self.slot[SlotWord.BEAT] + BEAT_NS:
+            self.slot[SlotWord.BEAT] = now
+        if self.close_deadline and now >= self.close_deadline:
+            os._exit(KILLED)
+        if (call := self._call) and now >= call[0]:
+            self._call = None
+            call[1].sever()
+        return self._role.look(now)
+
+    def _hear(self) -> bool:
+        try:
+            while True:
+                self._obey(self._channel.receive())
+        except BlockingIOError:
+            return True
+        except ChannelClosed:
+            self._stop("the supervisor is gone", aborts=True)
+            self._close_by(time.monotonic_ns() + ORPHAN_NS)
+            return False
+
+    def _obey(self, message: AnyMessage) -> None:
+        match message:
+            case StopAccepting(reason=reason, signal=aborts):
+                self._stop(reason, aborts=aborts)
+            case Recycle():
+                self._stop("recycle", aborts=False)
+                self.told_to_close = True
+            case Close(deadline_ns=deadline):
+                self._stop("close", aborts=False)
+                self._close_by(deadline)
+            case _:
+                assert self._role is not None
+                self._role.on_message(message)
+
+    def _hear_signals(self) -> None:
+        for number in self._signals.recv(64):
+            if number == signal.SIGTERM:
+                self._stop("SIGTERM", aborts=True)
+                self._close_by(time.monotonic_ns() + self._grace_ns)
+            elif number == signal.SIGQUIT:
+                self._stop("SIGQUIT", aborts=False)
+                self.told_to_close = True
+                self.wake_main()
+
+    def _stop(self, reason: str, *, aborts: bool) -> None:
+        assert self._role is not None
+        first = not self.stop_reason
+        if first:
+            self.stop_reason = reason
+            self.slot[SlotWord.STATE] = SlotState.DRAINING
+        if first or (aborts and not self.aborts):
+            self.aborts = self.aborts or aborts
+            self._role.on_stop()
+            self.send(AcceptStopped(self.slot[SlotWord.IN_FLIGHT]))
+        self.wake_main()
+
+    def _close_by(self, deadline: int) -> None:
+        if deadline and (not self.close_deadline or deadline < self.close_deadline):
+            self.close_deadline = deadline
+        self.told_to_close = True
+        self.wake_main()
+
+
+def _heard_by_the_control_thread(number: int, frame: object) -> None:
+    """Python writes the number to the wake-up descriptor only for signals that have a Python handler."""
