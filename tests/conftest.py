@@ -1,0 +1,67 @@
+"""One PostgreSQL for the whole run, one database per xdist worker, emptied before every test that uses it."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from stoker import embedded
+from stoker.database import connect
+from stoker.migrate import migrate
+
+_ROOT = "TEST_PG_ROOT"
+_TABLES = ("jobs", "finished", "attempts", "cancels", "hosts", "queues")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _ROOT not in os.environ:
+        # Not below pytest's own folder: as root, the server's user could not reach it there.
+        os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")
+        config.add_cleanup(_remove_server)
+
+
+def _remove_server() -> None:
+    root = Path(os.environ.pop(_ROOT))
+    embedded.wait_until_stopped(root)
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[embedded.Server]:
+    """The server of this run, with TCP on a port of its own."""
+    settings = {"fsync": "off", "synchronous_commit": "on", "max_connections": "300", "full_page_writes": "off"}
+    held = embedded.acquire(Path(os.environ[_ROOT]), settings=settings)
+    yield held
+    held.close()
+
+
+@pytest.fixture(scope="session")
+def worker_database(server: embedded.Server) -> Iterator[str]:
+    """The URL of a migrated database of this xdist worker."""
+    name = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f'create database "{name}"')
+        url = psycopg.conninfo.make_conninfo(server.url, dbname=name)
+        conn = connect(url, name="tests")
+        migrate(conn)
+        conn.execute(
+            "create table effects"
+            " (job_id bigint, attempt int, pid int, what text, at timestamptz default clock_timestamp())"
+        )
+        conn.close()
+        yield url
+        admin.execute(f'drop database "{name}" with (force)')
+
+
+@pytest.fixture
+def database_url(worker_database: str) -> str:
+    """An empty, migrated database. `effects` is a side table for what jobs really did."""
+    conn = connect(worker_database, name="tests")
+    conn.execute("truncate effects")
+    conn.execute("truncate " + ", ".join(f"stoker.{table}" for table in _TABLES))
+    conn.close()
+    return worker_database
