@@ -21,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if _ROOT not in os.environ:
         # Not below pytest's own folder: as root, the server's user could not reach it there.
         os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")
+        Path(os.environ[_ROOT]).chmod(0o755)
         config.add_cleanup(_remove_server)
 
 
