@@ -1,0 +1,169 @@
+"""`@job`: turns a function into a job that can be enqueued, and stays that function when it is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+
+from msgspec import UNSET, UnsetType
+
+from stoker import registry
+from stoker.drivers.base import NewJob
+from stoker.enqueue_options import (
+    MOST_KEY_BYTES,
+    Duration,
+    EnqueueOptions,
+    Text,
+    check_attempts,
+    check_due,
+    check_name,
+    check_on_conflict,
+    check_priority,
+    check_seconds,
+    check_text,
+    refuse_declaration,
+    refuse_enqueue,
+    resolve_text,
+)
+from stoker.errors import IdempotencyRequired, JobTenantRequired
+from stoker.handlers import read_handler
+from stoker.payloads import encode
+from stoker.retry import Retry
+from stoker.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DEFAULTS = Settings()
+
+
+class Job(Generic[P, R]):
+    """A declared job. Calling it calls the function; `enqueue` and its kin store it for a worker."""
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        idempotency_key: Text | UnsetType = UNSET,
+        tenant: Text | UnsetType = UNSET,
+    ) -> None:
+        named = getattr(fn, "__name__", repr(fn)) if name is None else name
+        refuse = refuse_declaration(named)
+        self.name = check_name("name", named, refuse)
+        handler = read_handler(fn, name=self.name)
+        self.fn = fn
+        self.is_async, self.takes_ctx, self.decode = handler.is_async, handler.takes_ctx, handler.decode
+        self.queue = check_name("queue", queue, refuse)
+        self.priority = check_priority(priority, refuse)
+        self.retry = Retry() if retry is None else retry
+        if not isinstance(self.retry, Retry):
+            raise refuse("retry", f"{retry!r} is no Retry(…)")
+        self.timeout = None if timeout is None else check_seconds("timeout", timeout, refuse)
+        if self.timeout == 0:
+            raise refuse("timeout", "0 s would stop every run; None means no timeout")
+        check_text("idempotency_key", idempotency_key, refuse, MOST_KEY_BYTES)
+        check_text("tenant", tenant, refuse)
+        self.idempotency_key, self.tenant = idempotency_key, tenant
+        functools.update_wrapper(cast(Any, self), fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the plain function, for tests and for code that needs no queue."""
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r} on queue {self.queue!r}>"
+
+    def new_job(
+        self, payload: Any = UNSET, *, settings: Settings = _DEFAULTS, **options: Unpack[EnqueueOptions]
+    ) -> NewJob:
+        """Check a payload and options and return what a driver stores. Pure: nothing is enqueued.
+
+        Without a payload it is `{}`. Raises PayloadInvalid, NaiveDatetime, EnqueueInvalid, IdempotencyRequired,
+        JobTenantRequired.
+        """
+        refuse = refuse_enqueue(self.name)
+        payload = {} if payload is UNSET else payload
+        key = options.get("idempotency_key", self.idempotency_key)
+        if key is UNSET and settings.require_idempotency:
+            raise IdempotencyRequired(name=self.name)
+        text = encode(payload, name=self.name, limit=settings.max_payload)
+        tenant = resolve_text("tenant", options.get("tenant", self.tenant), payload, refuse)
+        if tenant is None and settings.require_tenant:
+            raise JobTenantRequired(name=self.name)
+        run_at, delay = check_due(options.get("run_at"), options.get("delay"), refuse)
+        attempts = options.get("max_attempts")
+        return NewJob(
+            name=self.name,
+            queue=check_name("queue", options.get("queue", self.queue), refuse),
+            payload=text,
+            priority=check_priority(options.get("priority", self.priority), refuse),
+            run_at=run_at,
+            delay=delay,
+            max_attempts=self.retry.attempts if attempts is None else check_attempts(attempts, refuse),
+            idempotency_key=resolve_text("idempotency_key", key, payload, refuse, MOST_KEY_BYTES),
+            tenant=tenant,
+            on_conflict=check_on_conflict(options.get("on_conflict", "dedupe"), refuse),
+        )
+
+    def enqueue(self, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]) -> int:
+        """Store one job and return its id; with `conn`, inside the caller's transaction. Options: EnqueueOptions."""
+        from stoker import client
+
+        return client.enqueue(self, payload, conn=conn, **options)
+
+    async def enqueue_async(self, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]) -> int:
+        """The async twin of `enqueue`."""
+        from stoker import client
+
+        return await client.enqueue_async(self, payload, conn=conn, **options)
+
+    def enqueue_many(
+        self, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Store many jobs at once, all or none, and return their ids in order. The options hold for each of them."""
+        from stoker import client
+
+        return client.enqueue_many(self, payloads, conn=conn, **options)
+
+    async def enqueue_many_async(
+        self, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """The async twin of `enqueue_many`."""
+        from stoker import client
+
+        return await client.enqueue_many_async(self, payloads, conn=conn, **options)
+
+
+@overload
+def job(fn: Callable[P, R], /) -> Job[P, R]: ...
+@overload
+def job(
+    *,
+    name: str | None = None,
+    queue: str = "default",
+    priority: int = 0,
+    retry: Retry | None = None,
+    timeout: Duration | None = None,
+    idempotency_key: Text | UnsetType = UNSET,
+    tenant: Text | UnsetType = UNSET,
+) -> Callable[[Callable[P, R]], Job[P, R]]: ...
+def job(fn: Callable[P, R] | None = None, /, **options: Any) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
+    """Declare a module's function as a job: `(payload)` or `(payload, ctx)`, plain or `async def`.
+
+    The payload's annotation decides what it is decoded into: a dict, a dataclass, a msgspec or pydantic type.
+    `name` defaults to the function's name. `timeout` in seconds or as "5m". `idempotency_key` and `tenant` are text or
+    a function of the payload. Raises JobDeclarationInvalid or JobNameTaken.
+    """
+
+    def declare(function: Callable[P, R]) -> Job[P, R]:
+        declared = Job(function, **options)
+        registry.current().add(declared)
+        return declared
+
+    return declare if fn is None else declare(fn)

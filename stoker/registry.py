@@ -1,0 +1,94 @@
+"""What an application declared: jobs by name, and hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import JobNameTaken
+
+if TYPE_CHECKING:
+    from stoker.context import Ctx
+    from stoker.job import Job
+
+Hook = Callable[[], Any]
+Middleware = Callable[["Ctx"], Iterator[None]]
+
+
+class Registry:
+    """Jobs and hooks in the order of their declaration. A function that is imported twice is declared once."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job[..., Any]] = {}
+        self._on_start: dict[str, Hook] = {}
+        self._on_stop: dict[str, Hook] = {}
+        self._middleware: dict[str, Middleware] = {}
+        self.middleware: tuple[Middleware, ...] = ()
+
+    def add(self, job: Job[..., Any]) -> None:
+        """Declare a job. Raises JobNameTaken when another function holds its name."""
+        known = self.jobs.get(job.name)
+        if known is not None and source(known.fn) != source(job.fn):
+            raise JobNameTaken(name=job.name, first=place(known.fn), second=place(job.fn))
+        self.jobs[job.name] = job
+
+    def get(self, name: str) -> Job[..., Any] | None:
+        """The job of that name, if it is declared."""
+        return self.jobs.get(name)
+
+    def names(self) -> list[str]:
+        """All job names, sorted."""
+        return sorted(self.jobs)
+
+    @property
+    def on_start(self) -> tuple[Hook, ...]:
+        """What runs in a worker before its first job."""
+        return tuple(self._on_start.values())
+
+    @property
+    def on_stop(self) -> tuple[Hook, ...]:
+        """What runs in a worker after its last job."""
+        return tuple(self._on_stop.values())
+
+    def add_on_start(self, hook: Hook) -> None:
+        """Declare what runs in a worker before its first job."""
+        self._on_start[source(hook)] = hook
+
+    def add_on_stop(self, hook: Hook) -> None:
+        """Declare what runs in a worker after its last job."""
+        self._on_stop[source(hook)] = hook
+
+    def add_middleware(self, wrap: Middleware) -> None:
+        """Declare what goes around every run; the first one declared is the outermost."""
+        self._middleware[source(wrap)] = wrap
+        self.middleware = tuple(self._middleware.values())
+
+
+_registries = [Registry()]
+
+
+def current() -> Registry:
+    """The registry that declarations go to."""
+    return _registries[-1]
+
+
+@contextmanager
+def use(registry: Registry) -> Iterator[Registry]:
+    """Let declarations and look-ups go to another registry for a while; for tests."""
+    _registries.append(registry)
+    try:
+        yield registry
+    finally:
+        _registries.remove(registry)
+
+
+def place(fn: Callable[..., Any]) -> str:
+    """Where a function was written, for people."""
+    return f"{fn.__module__}.{fn.__qualname__} ({source(fn)})"
+
+
+def source(fn: Callable[..., Any]) -> str:
+    """File and line: equal for one function imported twice, under whatever module name."""
+    code = fn.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
