@@ -45,9 +45,9 @@ def text_line(event: Event) -> bytes:
     facts = cleaned(event.facts)
     said, used = _sentence(event.name, facts)
     message = _indented(clean(event.message)) if event.message else said
-    pairs = [f"{key}={_shown(fact)}" for key, fact in facts.items() if key not in used]
+    pairs = [f"{_one_line(key)}={_shown(fact)}" for key, fact in facts.items() if key not in used]
     mark = "" if event.level == "info" else event.level.upper()
-    words = (time.strftime("%H:%M:%S", time.localtime(event.at)), mark, event.name, message, *pairs)
+    words = (time.strftime("%H:%M:%S", time.localtime(event.at)), mark, _one_line(event.name), message, *pairs)
     below = "\n" + _indented("  " + clean(_traceback(event.error))) if event.error is not None else ""
     return (" ".join(word for word in words if word) + below + "\n").encode(errors="replace")
 

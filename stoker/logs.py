@@ -49,7 +49,14 @@ class LineHandler(logging.Handler):
             return Event(record.created, level, record.msg, {**own, **self._facts}, error)
         name = "log" if self._write_out is json_line else record.name
         facts = {**({"logger": record.name} if name == "log" else {}), **facts, **self._facts}
-        return Event(record.created, level, name, facts, error, record.getMessage())
+        return Event(record.created, level, name, facts, error, _message(record))
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError, KeyError):
+        return f"{record.msg} {record.args!r}"
 
 
 class Log:

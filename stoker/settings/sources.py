@@ -58,7 +58,7 @@ def take_flags(draft: Draft, overrides: Mapping[str, Any]) -> None:
         if key == "queues" and isinstance(value, str | list | tuple):
             flags = value.split(",") if isinstance(value, str) else list(value)
             if flags:
-                _take_queue_flags(draft, "--queue", flags)
+                _take_queue_flags(draft, "--queue", [str(flag) for flag in flags])
         elif value is not None and key != "config":
             draft.take("--" + key.replace("_", "-"), {key: value})
 
@@ -96,8 +96,10 @@ def _take_queue_flags(draft: Draft, source: str, flags: list[str]) -> None:
 
 
 def _toml(draft: Draft, path: Path, source: str) -> dict[str, Any]:
+    text = ""
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        text = path.read_bytes().decode()
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -105,9 +107,9 @@ def _toml(draft: Draft, path: Path, source: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         draft.mistake(source, "", f"is not UTF-8 text: byte {error.start}")
     except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
+        line = re.search(r"line (\d+)", str(error)) or [0, text.count("\n") + 1]
         what = re.sub(r"\s*\(at [^)]*\)$", "", str(error))
-        draft.mistake(source, f"line {line[1]}" if line else "end of file", f"is not TOML: {what}")
+        draft.mistake(source, f"line {line[1]}", f"is not TOML: {what}")
     except RecursionError:
         draft.mistake(source, "", "is nested too deeply")
     return {}
