@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from stoker.embedded import locks
@@ -20,9 +21,9 @@ from stoker.embedded.postmaster import (
     FAST_STOP,
     FAST_STOP_LIMIT,
     IMMEDIATE_STOP,
-    PID_FILE,
     end_leftover,
     live_postmaster,
+    pid_on_file,
     take_over_pid_file,
 )
 from stoker.embedded.programs import program_args
@@ -57,7 +58,8 @@ class Guardian:
         )
         ensure_socket_dir(self._layout, self._account)
         server = self._start()
-        _say_ready(well=server is not None)
+        if server is not None:
+            _say_ready()
         while server is not None:
             server = self._start() if self._serve(server) else None
         remove_socket_dir(self._layout)
@@ -72,8 +74,8 @@ class Guardian:
             server = self._launch()
             if self._became_ready(server):
                 return server
-            # A pid file that is still there means a predecessor in our way, which goes away by itself.
-            if not (self._layout.data / PID_FILE).exists() or time.monotonic() > give_up_at:
+            # A pid that is not this server's means a predecessor in its way, which goes away by itself.
+            if pid_on_file(self._layout.data) in (None, server.pid) or time.monotonic() > give_up_at:
                 return None
             self._wake.wait(_LOOK_EVERY)
         return None
@@ -147,13 +149,10 @@ def _set_title() -> None:
     setproctitle(_TITLE)
 
 
-def _say_ready(*, well: bool) -> None:
-    """The client waits for a line or for the end of the pipe."""
-    try:
-        if well:
-            os.write(1, READY)
-    except BrokenPipeError:
-        pass  # the client that asked is gone; others may be waiting for the server
+def _say_ready() -> None:
+    """The client waits for this word, or for our end."""
+    with suppress(BrokenPipeError):  # the client that asked is gone; others may be waiting for the server
+        os.write(1, READY)
     os.dup2(2, 1)
 
 

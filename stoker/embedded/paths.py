@@ -66,7 +66,8 @@ class Layout:
     @property
     def socket_dir(self) -> Path:
         inside = self.root / "run"
-        if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR:
+        # In a URL a comma separates several hosts, quoted or not.
+        if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR and "," not in str(inside):
             return inside
         # Not tempfile.gettempdir(): every client must come to the same name whatever its TMPDIR.
         return Path("/tmp") / f"stoker-{hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]}"

@@ -38,6 +38,14 @@ def live_postmaster(data: Path) -> Postmaster | None:
     return found if found and _serves(found.pid, data) else None
 
 
+def pid_on_file(data: Path) -> int | None:
+    """Whose pid the file holds, alive or not; None without a file or a number."""
+    try:
+        return int((data / PID_FILE).read_text().partition("\n")[0])
+    except (OSError, ValueError):
+        return None
+
+
 def end_leftover(data: Path) -> None:
     """Stop the server of a killed guardian, if one is still alive."""
     if (found := live_postmaster(data)) is None:
