@@ -12,7 +12,7 @@ from typing import NoReturn
 from setproctitle import setproctitle
 
 from stoker import logs
-from stoker.errors import FAILED
+from stoker.errors import FAILED, StokerError
 from stoker.settings import Settings
 from worker_proc.board import Board
 from worker_proc.channel import Channel
@@ -60,8 +60,8 @@ def _live(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequen
         return live(role)
     except Exception as error:  # noqa: BLE001 - told to the parent, then the process ends
         log.error("child.died", error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
-        control.send(Died(f"{type(error).__name__}: {error}"))
-        return FAILED
+        control.send(Died(f"{type(error).__name__}: {error}"[:4000]))
+        return error.exit_code if isinstance(error, StokerError) else FAILED
 
 
 def _role(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int]) -> Role:

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from stoker import logs
@@ -24,6 +24,7 @@ log = logs.get("control")
 
 # The fork server kills what is left 3 s after the supervisor's death.
 ORPHAN_NS: Final = 2_500_000_000
+HURRY_NS: Final = 3_000_000_000
 
 
 class Watched(Protocol):
@@ -113,8 +114,7 @@ class Control:
         """Start the thread with every signal blocked, then take over TERM and QUIT. Main thread only."""
         self._role = role
         self.slot[SlotWord.BEAT] = time.monotonic_ns()
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        threading.Thread(target=self._run, name="stoker-control", daemon=True).start()
+        start_thread(self._run, "stoker-control")
         # The C-level handler writes the number to the wake-up descriptor even while main is deep in C code.
         signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGQUIT):
@@ -200,17 +200,30 @@ class Control:
         if first:
             self.stop_reason = reason
             self.slot[SlotWord.STATE] = SlotState.DRAINING
+            self._hurry_call()
         if first or (aborts and not self.aborts):
             self.aborts = self.aborts or aborts
             self._role.on_stop()
             self.send(AcceptStopped(self.slot[SlotWord.IN_FLIGHT]))
         self.wake_main()
 
+    def _hurry_call(self) -> None:
+        """A call that hangs must not eat the time that is left for the rest of the drain."""
+        if call := self._call:
+            self._call = (min(call[0], time.monotonic_ns() + HURRY_NS), call[1])
+
     def _close_by(self, deadline: int) -> None:
         if deadline and (not self.close_deadline or deadline < self.close_deadline):
             self.close_deadline = deadline
         self.told_to_close = True
         self.wake_main()
+
+
+def start_thread(target: Callable[[], object], name: str) -> None:
+    """Start a daemon thread that no signal is delivered to. Main thread only."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    threading.Thread(target=target, name=name, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _heard_by_the_control_thread(number: int, frame: object) -> None:

@@ -1,0 +1,103 @@
+"""Many lanes: sync handlers in threads, async ones on one event loop; the main thread claims and settles for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from stoker.body import Ended, run_async, run_sync
+from stoker.drivers.base import Claimed, Holder
+from stoker.job import Job
+from stoker.registry import Registry
+from worker_proc.control import Control
+from worker_proc.desk import Desk
+from worker_proc.runs import Run, Runs
+
+
+class ParallelLanes:
+    """Executes up to `lanes` bodies at once. A body in a thread can be told to end and be killed, not unwound."""
+
+    def __init__(self, control: Control, *, desk: Desk, runs: Runs, registry: Registry, lanes: int) -> None:
+        self._control = control
+        self._desk = desk
+        self._runs = runs
+        self._registry = registry
+        self._free = deque(range(lanes))
+        self._lanes = lanes
+        self._loop = asyncio.new_event_loop()
+        self._threads = ThreadPoolExecutor(max_workers=lanes, thread_name_prefix="stoker-lane")
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Start the event loop's thread."""
+        # An ordinary thread: subprocesses of async handlers inherit its signal mask.
+        threading.Thread(target=self._loop.run_forever, name="stoker-loop", daemon=True).start()
+
+    def room(self) -> int:
+        """How many lanes are free."""
+        return len(self._free)
+
+    def take(self, claimed: list[Claimed], holder: Holder) -> None:
+        """Begin every job in a lane of its own."""
+        for one in claimed:
+            lane = self._free.popleft()
+            job = self._registry.get(one.name)
+            if job is None:
+                run = self._runs.begin(one, None, lane=lane, holder=holder, unwind=lambda _: _told_only)
+                self._end(run, None)
+            elif job.is_async:
+                self._begin_async(job, one, lane, holder)
+            else:
+                run = self._runs.begin(one, job, lane=lane, holder=holder, unwind=lambda _: _told_only)
+                self._threads.submit(self._run_in_thread, run, job)
+
+    def busy(self) -> bool:
+        """True while a body executes or its ending is not yet with the desk."""
+        return len(self._free) < self._lanes
+
+    def close(self) -> None:
+        """Stop the loop. Threads are idle by then, or the process is about to end without them."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._threads.shutdown(wait=False)
+
+    def run_coroutine(self, coroutine: Any) -> Any:
+        """Run an async hook on the loop that async handlers use."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def look(self, now: int) -> int:
+        """Nothing is ever reserved here (control thread)."""
+        return now + 1_000_000_000
+
+    def _begin_async(self, job: Job[..., Any], claimed: Claimed, lane: int, holder: Holder) -> None:
+        mine: list[asyncio.Task[None]] = []
+
+        def cancel(_: str) -> None:
+            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in mine])
+
+        def begin() -> None:
+            task = self._loop.create_task(self._run_async(run, job))
+            mine.append(task)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        run = self._runs.begin(claimed, job, lane=lane, holder=holder, unwind=lambda _: cancel)
+        self._loop.call_soon_threadsafe(begin)
+
+    def _run_in_thread(self, run: Run, job: Job[..., Any]) -> None:
+        self._end(run, run_sync(job, run.claimed, run.ctx, self._registry))
+
+    async def _run_async(self, run: Run, job: Job[..., Any]) -> None:
+        self._end(run, await run_async(job, run.claimed, run.ctx, self._registry))
+
+    def _end(self, run: Run, ended: Ended | None) -> None:
+        settlement, _ = self._runs.end(run, ended)
+        self._desk.add(settlement)
+        self._free.append(run.lane)
+        self._control.wake_main()
+
+
+def _told_only(reason: str) -> None:
+    """A thread cannot be unwound; the parent kills the process when the time is over."""

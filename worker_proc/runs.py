@@ -1,0 +1,207 @@
+"""The bodies this process executes: their lanes on the board, their signals, their deadlines, and what they became."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stoker import logs
+from stoker.body import Ended
+from stoker.context import Ctx
+from stoker.drivers.base import Claimed, Holder, Settlement
+from stoker.job import Job
+from stoker.run_signal import AbortSource, Reason, RunSignal
+from stoker.settings import Settings
+from stoker.verdict import OUTCOME_LABEL, judge
+from worker_proc.board import OTHER, SlotWord, Word
+from worker_proc.control import Control
+from worker_proc.messages import Cancel
+
+# The control thread looks at least once per beat, and then learns of every later deadline.
+BEAT_S: Final = 1.0
+FAR_NS: Final = 1_000_000_000
+
+log = logs.get("worker")
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One executing body. `unwind` makes it end: an interrupt, a cancelled task, or nothing for a thread."""
+
+    token: int
+    lane: int
+    claimed: Claimed
+    job: Job[..., Any] | None
+    host: int
+    started: int
+    soft: int
+    signal: RunSignal
+    ctx: Ctx
+    unwind: Callable[[str], None]
+    unwound: set[Reason] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the runs since the drain began."""
+
+    finished: int = 0
+    interrupted: int = 0
+    lost: int = 0
+
+
+class Runs:
+    """Begins and ends runs (any thread), aborts and unwinds them (control thread)."""
+
+    def __init__(self, control: Control, *, settings: Settings, names: Sequence[str]) -> None:
+        self._control = control
+        self._settings = settings
+        self._slot = control.slot
+        self._index = {name: at for at, name in enumerate(names)}
+        self._tokens = itertools.count(1)
+        self._rng = random.Random()
+        self._executing: dict[int, Run] = {}
+        # Lanes end on their own threads; a counter has one writer at a time.
+        self._lock = threading.Lock()
+        self._drain = AbortSource(reason="drain")
+        self.tally = Tally()
+
+    def begin(
+        self,
+        claimed: Claimed,
+        job: Job[..., Any] | None,
+        *,
+        lane: int,
+        holder: Holder,
+        unwind: Callable[[int], Callable[[str], None]],
+    ) -> Run:
+        """Name the body on the board and give it its signal."""
+        token = next(self._tokens)
+        started = time.monotonic_ns()
+        soft = started + int(job.timeout * 1e9) if job and job.timeout else 0
+        hard = soft + int(self._settings.kill_after * 1e9) if soft else 0
+        signal = RunSignal(self._drain)
+        ctx = Ctx(claimed=claimed, signal=signal, time_left=lambda: self._time_left(soft))
+        run = Run(token, lane, claimed, job, holder.host, started, soft, signal, ctx, unwind(token))
+        with self._lock:
+            self._executing[token] = run
+            self._slot.fill_lane(lane, job_id=claimed.id, run_no=claimed.run_no, started=started, soft=soft, hard=hard)
+            self._slot[SlotWord.IN_FLIGHT] = len(self._executing)
+        if job and job.timeout and job.timeout < BEAT_S:
+            self._control.look_soon()
+        return run
+
+    def end(self, run: Run, ended: Ended | None) -> tuple[Settlement | None, float]:
+        """Take the body off the board: what its run became (None when it is not ours to say), and its seconds."""
+        elapsed = (time.monotonic_ns() - run.started) / 1e9
+        reasons = run.signal.reasons
+        settlement = judge(
+            run.job, run.claimed, ended, reasons, elapsed=elapsed, rng=self._rng, settings=self._settings
+        )
+        outcome = OUTCOME_LABEL.get(settlement.outcome) if settlement else "lost"
+        with self._lock:
+            self._slot.clear_lane(run.lane)
+            del self._executing[run.token]
+            self._slot[SlotWord.IN_FLIGHT] = len(self._executing)
+            if outcome is not None:
+                self._slot.count(outcome, self._index.get(run.claimed.name, OTHER))
+                self._slot.observe(elapsed)
+            if self._control.stopping:
+                self._count(settlement)
+        run.signal.close()
+        if settlement is None or settlement.outcome != "completed":
+            self._report(run, settlement, reasons, elapsed)
+        return settlement, elapsed
+
+    def lost(self) -> None:
+        """Count an ending that was fenced off: the run belonged to somebody else by then."""
+        with self._lock:
+            self._slot.count("lost", OTHER)
+
+    @property
+    def executing(self) -> tuple[Run, ...]:
+        """The bodies that execute now."""
+        return tuple(self._executing.values())
+
+    def _count(self, settlement: Settlement | None) -> None:
+        if settlement is None:
+            self.tally.lost += 1
+        elif settlement.outcome == "interrupted":
+            self.tally.interrupted += 1
+        else:
+            self.tally.finished += 1
+
+    def _report(self, run: Run, settlement: Settlement | None, reasons: tuple[Reason, ...], elapsed: float) -> None:
+        facts: dict[str, Any] = {"job_id": run.claimed.id, "name": run.claimed.name, "attempt": run.claimed.attempt}
+        if settlement is None:
+            log.warning("run.lease_lost", **facts)
+        elif settlement.outcome == "postponed":
+            log.warning("job.name_unknown", **facts, delay_s=settlement.delay)
+        elif settlement.outcome in ("interrupted", "cancelled"):
+            log.event(f"job.{settlement.outcome}", **facts, reasons=",".join(reasons), took_s=round(elapsed, 3))
+        else:
+            error = settlement.error or {}
+            log.warning(
+                "job.retried" if settlement.outcome == "retried" else "job.dead",
+                **facts,
+                error=f"{error.get('type')}: {error.get('message')}",
+                delay_s=round(settlement.delay, 3),
+                took_s=round(elapsed, 3),
+            )
+
+    # On the control thread
+
+    def abort_for_drain(self) -> None:
+        """Tell every run, present and future, that this process is to end."""
+        self._drain.fire()
+
+    def cancel(self, message: Cancel) -> None:
+        """Abort and unwind the run the message names, if it is still executing."""
+        for run in self.executing:
+            if run.claimed.id == message.job_id and run.claimed.run_no == message.run_no:
+                self._end_now(run, "cancel")
+
+    def look(self, now: int) -> int:
+        """Unwind what is overdue; returns when something is due next."""
+        unwind_at = self._drain_unwinds_at()
+        host = self._control.board[Word.HOST_ID]
+        due = now + FAR_NS
+        for run in self.executing:
+            if host not in (run.host, 0):
+                self._end_now(run, "lease_lost")
+            if run.soft and now >= run.soft:
+                self._end_now(run, "timeout")
+            elif run.soft:
+                due = min(due, run.soft)
+            if unwind_at and now >= unwind_at:
+                self._end_now(run, "drain")
+        return min(due, unwind_at) if unwind_at > now else due
+
+    def _end_now(self, run: Run, reason: Reason) -> None:
+        if reason not in run.unwound:
+            run.unwound.add(reason)
+            if reason not in run.signal.reasons:
+                run.signal.abort(reason)
+            run.unwind(reason)
+
+    def _drain_unwinds_at(self) -> int:
+        """When bodies that ignored the drain are unwound: a little before its deadline, so they can be handed back."""
+        deadline = self._drain_deadline()
+        grace = self._settings.grace
+        return deadline - int(min(0.5, grace / 10) * 1e9) if deadline and self._control.aborts else 0
+
+    def _drain_deadline(self) -> int:
+        if not self._control.stopping:
+            return 0
+        board = self._control.board[Word.DRAIN_DEADLINE]
+        own = self._control.close_deadline
+        return min(board or own, own or board)
+
+    def _time_left(self, soft: int) -> float | None:
+        deadlines = [deadline for deadline in (soft, self._drain_deadline()) if deadline]
+        return max(0.0, (min(deadlines) - time.monotonic_ns()) / 1e9) if deadlines else None
