@@ -147,10 +147,14 @@ class HostLost(Message, frozen=True):
 
 
 class StartServer(Message, frozen=True):
-    """First packet to the fork server, with the descriptors of the board and the host lock."""
+    """First packet to the fork server, with the descriptors of the board and the host lock.
+
+    Then one pidfd for each of `guarded`: children of a fork server that died, to be ended should they be orphaned.
+    """
 
     settings: bytes
     supervisor_pid: int
+    guarded: list[int] = []
 
 
 class Imported(Message, frozen=True):

@@ -1,0 +1,77 @@
+"""What a child's end means: counters folded, claims reported, its slot free, its seat wiser."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stoker import logs
+from stoker.errors import CONFIG, KILLED
+from supervisor.drain import Stage
+from supervisor.hands import Hands
+from supervisor.house import House
+from supervisor.ledger import Child, Exit
+from supervisor.notices import compose
+from supervisor.policy import after_death
+from supervisor.totals import read_counters, read_durations
+from worker_proc.board import SlotState, SlotWord, Word
+from worker_proc.linux import boottime_ns
+from worker_proc.messages import How
+
+log = logs.get("supervisor")
+
+# A host whose keeper is gone is judged dead 10 s after the last renewal; we must have stopped by then.
+KEEPERLESS_NS = 10_000_000_000
+MARGIN_NS = 2_000_000_000
+
+
+def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
+    """Settle a child's death in every book."""
+    hands.part(child)
+    place = house.place(child)
+    runs = list(place.executing())
+    how = how_it_died(child, house.drain.stage)
+    if child.role == "worker":
+        house.totals.fold(child.seat.queue, read_counters(place, house.names.table), read_durations(place))
+    place.reset(generation=0, claim_no=0)
+    place[SlotWord.STATE] = SlotState.EMPTY
+    clean = child.closed is not None and end.code == 0 and not runs
+    if child.role == "worker" and child.booted and not clean:
+        house.notices.open(compose(child, end, how=how, runs=runs, host=house.host))
+    if child.role == "keeper" and not house.drain.stopping:
+        # The time of its last renewal is not known here; it cannot be later than now.
+        house.board[Word.TRUST_CAP] = boottime_ns() + KEEPERLESS_NS - house.limits.kill_after - MARGIN_NS
+    if house.drain.stopping:
+        _count_damage(house, child, end, ran=bool(runs))
+    else:
+        after_death(child, end, time.monotonic_ns(), limits=house.limits)
+        if end.code == CONFIG and not house.ledger.ever_ready:
+            house.ledger.refused = child.error or f"{child.seat.name} refused to start"
+    house.ledger.exited(child)
+    _tell(child, end, expected=clean or (house.drain.stopping and end.code == 0))
+    if child.seat.parked:
+        log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
+
+
+def how_it_died(child: Child, stage: Stage) -> How:
+    """A kill we chose says how; otherwise any end after `Close` belongs to the drain."""
+    if child.kill:
+        return child.kill.how
+    return "drain" if stage >= Stage.CLOSING or child.close_sent else "crash"
+
+
+def _count_damage(house: House, child: Child, end: Exit, *, ran: bool) -> None:
+    if child.closed and child.closed.abandoned:
+        house.lost.append(f"{child.seat.name} abandoned {child.closed.abandoned} runs")
+    elif not child.booted:
+        return
+    elif end.code == KILLED or (child.kill and child.kill.how == "drain") or (ran and child.close_sent):
+        house.lost.append(f"{child.seat.name} had to be ended")
+
+
+def _tell(child: Child, end: Exit, *, expected: bool) -> None:
+    facts: dict[str, Any] = {"child": child.seat.name, "slot": child.slot.number, "pid": end.pid}
+    facts |= {"signal": end.signal} if end.signal else {"code": end.code}
+    if child.error:
+        facts["error"] = child.error
+    log.event("child.exited", level="info" if expected or child.retiring else "warning", **facts)

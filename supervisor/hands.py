@@ -1,0 +1,104 @@
+"""The hands: fork, tell, kill. They decide nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+from stoker import logs
+from supervisor.fork_client import ForkClient
+from supervisor.house import House
+from supervisor.ledger import Child, Kill, Seat
+from supervisor.wire import Wire
+from worker_proc.channel import Channel
+from worker_proc.messages import AnyMessage, ForkSpec, Message, SlotRef
+
+log = logs.get("supervisor")
+
+
+class Hands:
+    """Acts on the children. `on_message` gets whatever a child says."""
+
+    def __init__(self, house: House, *, on_message: Callable[[Child, AnyMessage], None]) -> None:
+        self._house = house
+        self._on_message = on_message
+        self._wires: dict[int, Wire] = {}
+
+    def spawn(self, seat: Seat, forker: ForkClient) -> Child | None:
+        """Have a child forked for this seat, if its queue has a free slot."""
+        now = time.monotonic_ns()
+        child = self._house.ledger.spawn(seat, now, boot_by=now + self._house.limits.boot)
+        if child is None:
+            return None
+        self._limit(child)
+        self._house.place(child).reset(generation=child.generation, claim_no=child.claim_no)
+        ours, theirs = Channel.pair()
+        wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
+        self._wires[child.claim_no] = wire
+        events = self._house.event_fds
+        offsets = [child.slot.offset]
+        if child.role == "keeper":
+            offsets += [slot.offset for slot in self._house.ledger.worker_slots()]
+        fds = [os.dup(theirs.fileno()), *(os.dup(events[offset]) for offset in offsets)]
+        theirs.close()
+        forker.fork(self._spec(child), fds)
+        return child
+
+    def tell(self, child: Child, message: Message) -> None:
+        """Send a message, even to a child that is not born yet."""
+        self._wires[child.claim_no].send(message)
+
+    def hear(self, child: Child) -> None:
+        """Take what a child said."""
+        for message in self._wires[child.claim_no].messages():
+            self._on_message(child, message)
+
+    def end(self, child: Child, kill: Kill) -> None:
+        """SIGKILL a child and everything in its process group, once."""
+        child.kill = kill
+        log.warning("child.killed", child=child.seat.name, pid=child.pid, how=kill.how, why=kill.why)
+        kill_group(child.pid)
+
+    def part(self, child: Child) -> None:
+        """Take a dead child's last words and let go of its pipe."""
+        self.hear(child)
+        self._wires.pop(child.claim_no).close()
+
+    def close(self) -> None:
+        """Let go of everybody."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+    def _limit(self, child: Child) -> None:
+        # Workers that started together would otherwise all reach their limits together.
+        if queue := self._house.settings.queues.get(child.seat.queue):
+            share = 1 - queue.jitter * random.random()
+            child.max_jobs = max(1, int(queue.max_jobs * share)) if queue.max_jobs else None
+            child.max_rss = int(queue.max_rss * share) if queue.max_rss else None
+
+    def _spec(self, child: Child) -> ForkSpec:
+        workers = self._house.ledger.worker_slots() if child.role == "keeper" else []
+        return ForkSpec(
+            slot=child.slot.number,
+            role=child.role,
+            title=f"stoker: {child.seat.name}",
+            offset=child.slot.offset,
+            lanes=child.slot.lanes,
+            claim_no=child.claim_no,
+            generation=child.generation,
+            names=list(self._house.names.table),
+            queue=child.seat.queue,
+            workers=[SlotRef(slot.number, slot.queue, slot.offset, slot.lanes) for slot in workers],
+        )
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL a process group whose leader is a child of ours that was not reaped yet."""
+    if pid > 0:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,264 @@
+"""The ledger: which children should exist, which do, and how they fared. Pure: no system calls, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from worker_proc.board import LaneRun
+from worker_proc.messages import Closed, How, Role
+
+
+class State(StrEnum):
+    """States of a child, in the order they are passed."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    EXITED = "exited"
+
+
+@dataclass(slots=True)
+class Slot:
+    """A place on the board. A queue has one more than it has seats, for the overlap when a worker is replaced."""
+
+    number: int
+    queue: str
+    lanes: int
+    offset: int
+    child: Child | None = None
+
+
+@dataclass(slots=True)
+class Seat:
+    """A child that should exist: the n-th worker of a queue, or the keeper."""
+
+    role: Role
+    queue: str
+    index: int
+    lanes: int
+    wanted: bool = True
+    failures: int = 0
+    short_lives: int = 0
+    retry_at: int = 0
+    parked: str = ""
+    child: Child | None = None
+    successor: Child | None = None
+
+    @property
+    def name(self) -> str:
+        """`worker default/0`, `keeper`."""
+        return f"{self.role} {self.queue}/{self.index}" if self.queue else self.role
+
+    @property
+    def is_ready(self) -> bool:
+        return self.child is not None and self.child.state is State.READY
+
+    def children(self) -> Iterator[Child]:
+        """The incumbent and its successor, as far as they live."""
+        yield from (child for child in (self.child, self.successor) if child)
+
+
+@dataclass(slots=True)
+class Kill:
+    """A decision of ours to end a child, and the runs it was about."""
+
+    how: How
+    why: str
+    at: int
+    runs: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of a child the last time somebody looked. Times are CLOCK_MONOTONIC ns.
+
+    `idle_since`: no CPU time was used since then; `stopped` and `blocked`: process states T and D.
+    """
+
+    beat: int = 0
+    runs: tuple[LaneRun, ...] = ()
+    runs_done: int = 0
+    process_at: int = 0
+    stopped: bool = False
+    blocked: bool = False
+    cpu_s: float = 0.0
+    idle_since: int = 0
+    rss: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """One incarnation: it never changes its seat, slot, generation or claim number. Times are CLOCK_MONOTONIC ns."""
+
+    claim_no: int
+    seat: Seat
+    slot: Slot
+    generation: int
+    born_at: int
+    boot_by: int
+    max_jobs: int | None = None
+    max_rss: int | None = None
+    pid: int = 0
+    state: State = State.STARTING
+    booted: bool = False
+    ready_at: int = 0
+    waiting: str = ""
+    stop_heard: bool = False
+    retiring: bool = False
+    close_sent: bool = False
+    kill: Kill | None = None
+    closed: Closed | None = None
+    error: str = ""
+    look: Look = field(default_factory=Look)
+    cancels: dict[tuple[int, int], int] = field(default_factory=dict)
+    leave_by: int = 0
+
+    @property
+    def role(self) -> Role:
+        return self.seat.role
+
+
+@dataclass(slots=True)
+class Exit:
+    """How a process ended."""
+
+    pid: int
+    code: int | None
+    signal: int | None
+    max_rss: int = 0
+
+    @property
+    def words(self) -> str:
+        return f"signal {self.signal}" if self.signal else f"exit code {self.code}"
+
+
+class Ledger:
+    """Seats, slots and children, and the transitions between their states."""
+
+    def __init__(self, *, add_slot: Callable[[int], int]) -> None:
+        self._add_slot = add_slot
+        self.seats: list[Seat] = []
+        self.slots: list[Slot] = []
+        self.children: dict[int, Child] = {}
+        self.generation = 1
+        self.ever_ready = False
+        # Why nothing can ever run: a refusal by application or configuration, or no process to fork from.
+        self.refused = ""
+        self.stranded = ""
+        self._last_claim_no = 0
+
+    def arrange(self, queues: Mapping[str, tuple[int, int]]) -> None:
+        """Want a keeper and, per queue, (processes, lanes) workers. Seats that are not wanted empty by retirement."""
+        wanted = {("", 0): 1} | {(name, index): lanes for name, (n, lanes) in queues.items() for index in range(n)}
+        known = {(seat.queue, seat.index): seat for seat in self.seats}
+        for (queue, index), lanes in wanted.items():
+            if seat := known.get((queue, index)):
+                seat.lanes, seat.wanted = lanes, True
+            else:
+                self.seats.append(Seat("worker" if queue else "keeper", queue, index, lanes))
+        for place, seat in known.items():
+            seat.wanted = place in wanted
+        self._provide("", 1, 1)
+        for name, (processes, lanes) in queues.items():
+            self._provide(name, lanes, processes + 1)
+        self.sweep()
+
+    def next_generation(self, generation: int) -> None:
+        """Children of earlier generations are outdated; what kept a seat from being filled is forgotten."""
+        self.generation = generation
+        for seat in self.seats:
+            seat.failures, seat.short_lives, seat.retry_at, seat.parked = 0, 0, 0, ""
+
+    def spawn(self, seat: Seat, now: int, *, boot_by: int) -> Child | None:
+        """Put a child on a free slot of the seat's queue, or say that there is none yet."""
+        slot = next((s for s in self.slots if not s.child and (s.queue, s.lanes) == (seat.queue, seat.lanes)), None)
+        if slot is None:
+            return None
+        self._last_claim_no += 1
+        child = Child(self._last_claim_no, seat, slot, self.generation, now, boot_by)
+        slot.child = self.children[child.claim_no] = child
+        if seat.child:
+            seat.successor = child
+        else:
+            seat.child = child
+        return child
+
+    def booted(self, child: Child) -> None:
+        """The boot deadline is off."""
+        child.booted = True
+
+    def waits(self, child: Child, error: str) -> None:
+        """Alive, without a database."""
+        child.waiting = error
+        if child.state is State.READY:
+            child.state = State.STARTING
+
+    def ready(self, child: Child, now: int) -> Child | None:
+        """Able to work. Returns the predecessor, which is to retire now."""
+        child.waiting = ""
+        if child.state is not State.STARTING:
+            return None
+        child.state = State.READY
+        seat = child.seat
+        if not child.ready_at:
+            child.ready_at = now
+            seat.failures, seat.parked, self.ever_ready = 0, "", True
+        if seat.successor is not child:
+            return None
+        predecessor, seat.child, seat.successor = seat.child, child, None
+        return predecessor
+
+    def retire(self, child: Child) -> None:
+        """It was told to finish what it holds; it does not count for its seat any more."""
+        child.state, child.retiring = State.DRAINING, True
+        if child.seat.child is child:
+            child.seat.child = None
+
+    def drains(self, child: Child) -> None:
+        """It takes nothing new."""
+        if child.state is not State.EXITED:
+            child.state = State.DRAINING
+
+    def exited(self, child: Child) -> None:
+        """It is gone: its slot and its seat are free."""
+        child.state = State.EXITED
+        child.slot.child = None
+        self.children.pop(child.claim_no, None)
+        seat = child.seat
+        if seat.successor is child:
+            seat.successor = None
+        elif seat.child is child:
+            seat.child, seat.successor = seat.successor, None
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Drop seats that are neither wanted nor taken."""
+        taken = {id(child.seat) for child in self.children.values()}
+        self.seats = [seat for seat in self.seats if seat.wanted or id(seat) in taken]
+
+    def workers(self) -> list[Child]:
+        """Every living worker, retiring ones included."""
+        return [child for child in self.children.values() if child.role == "worker"]
+
+    def keeper(self) -> Child | None:
+        """The keeper that lives, if one does."""
+        return next((child for child in self.children.values() if child.role == "keeper"), None)
+
+    def by_pid(self, pid: int) -> Child | None:
+        """The child with this process id."""
+        return next((child for child in self.children.values() if child.pid == pid), None)
+
+    def worker_seats(self) -> list[Seat]:
+        """The workers that should exist."""
+        return [seat for seat in self.seats if seat.role == "worker" and seat.wanted]
+
+    def worker_slots(self) -> list[Slot]:
+        """Every place a worker may ever have had."""
+        return [slot for slot in self.slots if slot.queue]
+
+    def _provide(self, queue: str, lanes: int, count: int) -> None:
+        have = sum((slot.queue, slot.lanes) == (queue, lanes) for slot in self.slots)
+        for _ in range(count - have):
+            self.slots.append(Slot(len(self.slots), queue, lanes, self._add_slot(lanes)))

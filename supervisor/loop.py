@@ -1,0 +1,212 @@
+"""The one loop: wait for events, note them in the ledger, ask the policy, act."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from stoker import logs
+from stoker.errors import Draining, SettingsInvalid
+from stoker.settings import Settings, resolve_runtime_dir
+from supervisor import policy
+from supervisor.arrivals import Arrivals
+from supervisor.drain import Request
+from supervisor.fork_client import COMMAND
+from supervisor.forkers import Forkers
+from supervisor.hands import Hands
+from supervisor.host_lock import HostLock
+from supervisor.house import House
+from supervisor.inbox import Inbox
+from supervisor.observing import look_at
+from supervisor.signals import SignalPipe
+from supervisor.teardown import Teardown
+from supervisor.terminal import Terminal
+from worker_proc.linux import become_subreaper
+
+log = logs.get("supervisor")
+
+LOOK_EVERY_NS = 500_000_000
+AWAY_NS = 3_000_000_000
+FORKERS_END_S = 1.0
+
+
+class Supervisor:
+    """Keeps the children that the settings ask for alive until it is told to stop.
+
+    `run` returns the exit code and may be called again afterwards: everything about a run is built fresh for it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        reread: Callable[[], Settings] | None = None,
+        server_command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._settings = settings
+        self._reread = reread
+        self._command = server_command
+        self._signals: SignalPipe | None = None
+
+    def stop(self) -> None:
+        """Ask for a manual stop: no deadline, nothing is aborted. From any thread; twice is once."""
+        if self._signals:
+            self._signals.put(signal.SIGQUIT)
+
+    def run(self) -> int:
+        """Supervise until stopped. Main thread only. Raises Draining while another run is not over."""
+        if self._signals:
+            raise Draining(what="This supervisor")
+        become_subreaper()
+        terminal = Terminal()
+        self._signals = SignalPipe()
+        self._signals.install()
+        try:
+            house = House(self._settings, lock=HostLock(resolve_runtime_dir(self._settings)))
+            try:
+                run = _Run(house, self._signals, terminal=terminal, reread=self._reread, command=self._command)
+                return run.to_the_end()
+            finally:
+                house.close()
+        finally:
+            self._signals.close()
+            self._signals = None
+
+
+class _Run:
+    def __init__(
+        self,
+        house: House,
+        signals: SignalPipe,
+        *,
+        terminal: Terminal,
+        reread: Callable[[], Settings] | None,
+        command: Sequence[str],
+    ) -> None:
+        self._house = house
+        self._signals = signals
+        self._terminal = terminal
+        self._reread = reread
+        self._inbox = Inbox(house)
+        self._hands = Hands(house, on_message=self._inbox.take)
+        self._inbox.hands = self._hands
+        self._teardown = Teardown(house, self._hands)
+        self._arrivals = Arrivals(house, self._hands)
+        self._forkers = Forkers(house, on_reply=self._arrivals.reply, on_unborn=self._arrivals.unborn, command=command)
+        self._look_at = 0
+        self._turned_at = time.monotonic_ns()
+        self._may_kill_at = 0
+        house.selector.register(signals, 1, lambda: None)
+
+    def to_the_end(self) -> int:
+        """Turn until the drain is through; nothing of ours is left afterwards."""
+        log.event("supervisor.started", pid=os.getpid(), queues=sorted(self._house.settings.queues))
+        try:
+            while not self._turn():
+                self._wait()
+            return self._teardown.finish()
+        finally:
+            self._end_forkers()
+            self._hands.close()
+
+    def _turn(self) -> bool:
+        for number in self._signals.take():
+            self._obey(number)
+        self._arrivals.collect(self._forkers)
+        now = time.monotonic_ns()
+        self._notice_absence(now)
+        self._look(now)
+        self._forkers.look_after(now)
+        for action in policy.next_actions(
+            self._house.ledger,
+            now,
+            limits=self._house.limits,
+            stopping=self._house.drain.stopping,
+            may_kill=now >= self._may_kill_at,
+            may_fork=self._forkers.serving is not None,
+        ):
+            self._act(action)
+        self._tell_keeper()
+        return self._teardown.step(time.monotonic_ns())
+
+    def _wait(self) -> None:
+        now = time.monotonic_ns()
+        ledger, stopping = self._house.ledger, self._house.drain.stopping
+        # Decisions that are due are made on a fresh look, never on an old one.
+        if due := policy.next_look(ledger, now, limits=self._house.limits, stopping=stopping):
+            self._look_at = min(self._look_at, due)
+        times = [self._look_at, self._teardown.next_look(now), None if stopping else self._forkers.next_look()]
+        wake_at = min(time for time in times if time is not None)
+        for key, _ in self._house.selector.select(max(0, wake_at - now) / 1e9):
+            key.data()
+
+    def _obey(self, number: signal.Signals) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            self._teardown.request(Request.TERMINATE, number.name)
+        elif number == signal.SIGQUIT:
+            self._teardown.request(Request.STOP, "stop")
+        elif number == signal.SIGHUP and self._terminal.has_closed():
+            self._teardown.request(Request.TERMINATE, "the terminal closed")
+        elif number == signal.SIGHUP:
+            self._reload()
+
+    def _reload(self) -> None:
+        if self._house.drain.stopping:
+            log.warning("reload.refused", reason="stopping")
+            return
+        try:
+            settings = self._reread() if self._reread else self._house.settings
+        except SettingsInvalid as error:
+            log.error("reload.failed", error=str(error))
+            return
+        log.event("reload.started", generation=self._house.ledger.generation + 1)
+        self._forkers.start(settings, generation=self._house.ledger.generation + 1)
+
+    def _notice_absence(self, now: int) -> None:
+        # After a long absence (suspend, SIGSTOP) what we remember of the others is old; they get a moment to be seen.
+        if now - self._turned_at > AWAY_NS:
+            self._may_kill_at = now + AWAY_NS
+            log.warning("loop.was_away", seconds=round((now - self._turned_at) / 1e9, 1))
+        self._turned_at = now
+
+    def _look(self, now: int) -> None:
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_NS
+        for child in self._house.ledger.children.values():
+            child.look = look_at(child, self._house.place(child), now)
+
+    def _act(self, action: policy.Action) -> None:
+        match action:
+            case policy.Spawn(seat=seat):
+                if forker := self._forkers.serving:
+                    self._hands.spawn(seat, forker)
+            case policy.End(child=child, kill=kill):
+                self._hands.end(child, kill)
+            case policy.Retire(child=child, why=why):
+                self._inbox.retire(child, why)
+            case policy.GiveUp(code=code, why=why):
+                self._house.exit_code = code
+                log.error("supervisor.gives_up", exit=code, reason=why)
+                self._teardown.request(Request.TERMINATE, why)
+
+    def _tell_keeper(self) -> None:
+        if keeper := self._house.ledger.keeper():
+            for notice in self._house.notices.untold(keeper.claim_no):
+                self._hands.tell(keeper, notice)
+
+    def _end_forkers(self) -> None:
+        self._forkers.close()
+        deadline = time.monotonic() + FORKERS_END_S
+        while self._forkers.pids and (left := deadline - time.monotonic()) > 0:
+            for key, _ in self._house.selector.select(left):
+                key.data()
+            self._signals.take()
+            self._arrivals.collect(self._forkers)
+        self._forkers.kill()
+        while self._forkers.pids:
+            self._house.selector.select(FORKERS_END_S)
+            self._signals.take()
+            self._arrivals.collect(self._forkers)

@@ -1,0 +1,54 @@
+"""Deaths the keeper has yet to settle: kept until it says `Reaped`, told again to every new keeper. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from supervisor.ledger import Child, Exit
+from worker_proc.board import LaneRun
+from worker_proc.messages import ChildDied, DeathFacts, How, Lane, Verdict
+
+
+class Notices:
+    """Open `ChildDied` notices by claim number."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, ChildDied] = {}
+        self._told: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, notice: ChildDied) -> None:
+        """Keep a notice until it is settled."""
+        self._open[notice.claim_no] = notice
+
+    def settled(self, claim_no: int) -> bool:
+        """The keeper is done with it. False if that was known already."""
+        self._told.pop(claim_no, None)
+        return self._open.pop(claim_no, None) is not None
+
+    def untold(self, keeper: int) -> list[ChildDied]:
+        """The notices this keeper (its claim number) was not yet told; they count as told from now on."""
+        found = [notice for notice in self._open.values() if self._told.get(notice.claim_no) != keeper]
+        self._told.update((notice.claim_no, keeper) for notice in found)
+        return found
+
+
+def compose(child: Child, end: Exit, *, how: How, runs: Iterable[LaneRun], host: str) -> ChildDied:
+    """Word a worker's death: what it executed, and whose fault the death is held to be."""
+    executing = [(run.job_id, run.run_no) for run in runs]
+    aimed_at = child.kill.runs if child.kill else frozenset()
+    lanes = [Lane(*run, _verdict(run, executing, aimed_at, how)) for run in executing]
+    facts = DeathFacts(end.pid, end.code, end.signal, end.max_rss, child.role, host)
+    return ChildDied(child.claim_no, how, lanes, facts)
+
+
+def _verdict(
+    run: tuple[int, int], executing: list[tuple[int, int]], aimed_at: frozenset[tuple[int, int]], how: How
+) -> Verdict:
+    if how == "drain":
+        return "innocent"
+    if aimed_at & set(executing):
+        return "blamed" if run in aimed_at else "innocent"
+    return "blamed" if len(executing) == 1 else "suspect"

@@ -1,0 +1,194 @@
+"""The policy: ledger + now → what to do. Pure. Times are CLOCK_MONOTONIC ns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stoker.errors import CONFIG, GAVE_UP
+from stoker.settings import Settings
+from supervisor.backoff import delay_s
+from supervisor.ledger import Child, Exit, Kill, Ledger, Seat, State
+
+SHORT_LIFE_NS = 5_000_000_000
+IDLE_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers of the settings the policy needs, in ns."""
+
+    boot: int
+    lease: int
+    kill_after: int
+    max_boot_failures: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """Take them from the settings."""
+        return cls(
+            _ns(settings.boot_deadline), _ns(settings.lease), _ns(settings.kill_after), settings.max_boot_failures
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Fork a child for this seat: its first, its next, or the successor of the one that still works."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """SIGKILL this child."""
+
+    child: Child
+    kill: Kill
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Let this child finish what it holds and go."""
+
+    child: Child
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Nothing can run: go down with this exit code."""
+
+    code: int
+    why: str
+
+
+Action = Spawn | End | Retire | GiveUp
+
+
+def next_actions(
+    ledger: Ledger, now: int, *, limits: Limits, stopping: bool, may_kill: bool = True, may_fork: bool = True
+) -> list[Action]:
+    """Everything that is to be done now. `may_kill` is off for a round after the loop itself was away."""
+    actions: list[Action] = []
+    if may_kill:
+        actions += _ends(ledger, now, limits)
+    if not stopping:
+        actions += _give_up(ledger)
+        actions += _retirements(ledger)
+        actions += _spawns(ledger, now) if may_fork else ()
+    return actions
+
+
+def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> int | None:
+    """When time alone may call for an action; None if it will not."""
+    times: list[int] = []
+    for child in ledger.children.values():
+        if child.kill:
+            continue
+        times += [] if child.booted else [child.boot_by]
+        times += [child.leave_by, *(run.hard_deadline for run in child.look.runs)]
+        times += [asked + limits.kill_after for asked in child.cancels.values()]
+    if not stopping:
+        times += [seat.retry_at for seat in ledger.seats if not seat.child and not seat.parked]
+    return min((time for time in times if time > now), default=None)
+
+
+def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
+    """Let the seat remember how its child fared: back-off, and parking after too many deaths before ready."""
+    seat = child.seat
+    if child.retiring:
+        return
+    if child.ready_at or child.waiting:
+        seat.short_lives = seat.short_lives + 1 if now - (child.ready_at or now) < SHORT_LIFE_NS else 0
+        # The first one is replaced at once: a kill from outside is no reason to wait.
+        seat.retry_at = now + _ns(delay_s(seat.short_lives - 1))
+        return
+    seat.failures += 1
+    seat.retry_at = now + _ns(delay_s(seat.failures))
+    if seat.failures >= limits.max_boot_failures and (seat.role == "worker" or not child.ready_at):
+        seat.parked = f"died {seat.failures} times before it was ready, last with {child.error or end.words}"
+
+
+def _ends(ledger: Ledger, now: int, limits: Limits) -> Iterator[End]:
+    for child in ledger.children.values():
+        if not child.kill and (kill := _reason_to_end(child, now, limits)):
+            yield End(child, kill)
+
+
+def _reason_to_end(child: Child, now: int, limits: Limits) -> Kill | None:
+    late = frozenset((run.job_id, run.run_no) for run in child.look.runs if 0 < run.hard_deadline <= now)
+    if late:
+        return Kill("timeout", "a run passed its hard deadline", now, late)
+    running = {(run.job_id, run.run_no) for run in child.look.runs}
+    deaf = frozenset(run for run, asked in child.cancels.items() if run in running and now >= asked + limits.kill_after)
+    if deaf:
+        return Kill("cancel", "a cancelled run did not end", now, deaf)
+    if not child.booted and now >= child.boot_by:
+        return Kill("crash", "did not boot in time", now)
+    if child.leave_by and now >= child.leave_by:
+        return Kill("drain", "did not leave in time", now)
+    if _is_stuck(child, now, limits):
+        return Kill("stuck", "gave no sign of life and used no CPU", now)
+    return None
+
+
+def _is_stuck(child: Child, now: int, limits: Limits) -> bool:
+    look = child.look
+    if not child.booted or not look.beat or now - look.beat < limits.lease:
+        return False
+    return look.stopped or (not look.blocked and look.process_at - look.idle_since >= IDLE_NS)
+
+
+def _give_up(ledger: Ledger) -> Iterator[GiveUp]:
+    if ledger.refused:
+        yield GiveUp(CONFIG, ledger.refused)
+        return
+    if ledger.stranded:
+        yield GiveUp(GAVE_UP, ledger.stranded)
+        return
+    workers = ledger.worker_seats()
+    keeper = next((seat for seat in ledger.seats if seat.role == "keeper"), None)
+    if keeper and keeper.parked and not ledger.ever_ready:
+        yield GiveUp(GAVE_UP, f"the keeper {keeper.parked}")
+    elif workers and all(seat.parked and not seat.child for seat in workers) and not ledger.workers():
+        yield GiveUp(GAVE_UP, f"no worker can run: {workers[0].name} {workers[0].parked}")
+
+
+def _retirements(ledger: Ledger) -> Iterator[Retire]:
+    for seat in ledger.seats:
+        if not seat.wanted:
+            yield from (Retire(child, "not wanted any more") for child in seat.children())
+    keeper = ledger.keeper()
+    workers_are_new = all(child.generation == ledger.generation for child in ledger.workers() if not child.retiring)
+    if keeper and not keeper.retiring and keeper.generation < ledger.generation and workers_are_new:
+        yield Retire(keeper, "reload")
+
+
+def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
+    overlapping = {seat.queue for seat in ledger.seats if seat.successor}
+    overlapping |= {child.seat.queue for child in ledger.children.values() if child.retiring}
+    for seat in ledger.seats:
+        if not seat.wanted or seat.parked or now < seat.retry_at:
+            continue
+        if not seat.child:
+            yield Spawn(seat)
+        elif seat.role == "worker" and seat.queue not in overlapping and why_outworn(ledger, seat.child):
+            overlapping.add(seat.queue)
+            yield Spawn(seat)
+
+
+def why_outworn(ledger: Ledger, child: Child) -> str:
+    """Why this worker is to be replaced by a fresh one, or nothing."""
+    if child.state is not State.READY and child.generation == ledger.generation:
+        return ""
+    if child.generation < ledger.generation or child.slot.lanes != child.seat.lanes:
+        return "reload"
+    if child.max_jobs and child.look.runs_done >= child.max_jobs:
+        return "max_jobs"
+    if child.max_rss and child.look.rss >= child.max_rss:
+        return "max_rss"
+    return ""
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
