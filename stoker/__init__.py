@@ -1,1 +1,57 @@
 """Background jobs on PostgreSQL, run by a supervisor that forks real worker processes."""
+
+# Eager on purpose: `stoker.job` and `stoker.retry` are modules too, and the functions must win over them.
+from stoker.client import (
+    cancel,
+    cancel_async,
+    configure,
+    enqueue,
+    enqueue_async,
+    enqueue_many,
+    enqueue_many_async,
+    get,
+    get_async,
+    result,
+    result_async,
+    retry,
+    retry_async,
+    wait,
+    wait_async,
+)
+from stoker.context import Ctx, current_ctx
+from stoker.drivers.base import JobView
+from stoker.errors import Aborted, StokerError
+from stoker.hooks import middleware, on_start, on_stop
+from stoker.job import Job, job
+from stoker.retry import Retry
+from stoker.run_signal import RunSignal
+
+__all__ = [
+    "Aborted",
+    "Ctx",
+    "Job",
+    "JobView",
+    "Retry",
+    "RunSignal",
+    "StokerError",
+    "cancel",
+    "cancel_async",
+    "configure",
+    "current_ctx",
+    "enqueue",
+    "enqueue_async",
+    "enqueue_many",
+    "enqueue_many_async",
+    "get",
+    "get_async",
+    "job",
+    "middleware",
+    "on_start",
+    "on_stop",
+    "result",
+    "result_async",
+    "retry",
+    "retry_async",
+    "wait",
+    "wait_async",
+]

@@ -2,6 +2,7 @@
 
 from stoker.errors.base import CONFIG, FAILED, GAVE_UP, KILLED, OK, Aborted, Interrupted, StokerError
 from stoker.errors.jobs import (
+    ConnectionUnusable,
     EnqueueInvalid,
     IdempotencyRequired,
     JobCancelled,
@@ -22,6 +23,7 @@ from stoker.errors.jobs import (
 from stoker.errors.runs import Draining, JobMaxAttempts, JobTimeout, LeaseLost, SlotStuck, WorkerCrashed
 from stoker.errors.setup import (
     AppNotImportable,
+    DatabaseNotGiven,
     DriverNotImplemented,
     DriverUnavailable,
     PlatformUnsupported,
@@ -40,6 +42,8 @@ __all__ = [
     "OK",
     "Aborted",
     "AppNotImportable",
+    "ConnectionUnusable",
+    "DatabaseNotGiven",
     "Draining",
     "DriverNotImplemented",
     "DriverUnavailable",

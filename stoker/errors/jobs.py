@@ -98,6 +98,20 @@ class EnqueueInvalid(StokerError):
         )
 
 
+class ConnectionUnusable(StokerError):
+    """The connection passed as `conn` is none that jobs can be stored over."""
+
+    code = "STOKER_CONNECTION_UNUSABLE"
+    terminal = True
+
+    def __init__(self, *, kind: str, wanted: str) -> None:
+        super().__init__(
+            cause=f"The connection given as conn= is a {kind}, which leads to no open {wanted}.",
+            fix="Pass a psycopg 3 connection, or a SQLAlchemy or Django connection that uses psycopg 3; "
+            "sync ones to enqueue, async ones to enqueue_async.",
+        )
+
+
 class IdempotencyRequired(StokerError):
     """The settings demand an idempotency key from every job."""
 

@@ -81,6 +81,18 @@ class DriverUnavailable(StokerError):
         )
 
 
+class DatabaseNotGiven(DriverUnavailable):
+    """Nobody said which database, and no embedded one is running."""
+
+    def __init__(self) -> None:
+        StokerError.__init__(
+            self,
+            cause="No database_url is set and no embedded PostgreSQL is running here.",
+            fix="Start the workers (`stoker run`) or the embedded server (`stoker pg start`) in this directory, "
+            "or set database_url in stoker.toml or STOKER_DATABASE_URL.",
+        )
+
+
 class DriverNotImplemented(StokerError):
     """The URL names a queue driver that does not exist yet."""
 
@@ -115,8 +127,9 @@ class SchemaTooOld(StokerError):
 
     code = "STOKER_SCHEMA_TOO_OLD"
 
-    def __init__(self, *, version: int, needed: int) -> None:
+    def __init__(self, *, needed: int, version: int | None = None) -> None:
+        found = "no schema of Stoker, or an older one" if version is None else f"schema {version}"
         super().__init__(
-            cause=f"The database has schema {version}; this installation needs {needed}.",
+            cause=f"The database has {found}; this installation needs {needed}.",
             fix="Run `stoker migrate`.",
         )

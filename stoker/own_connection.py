@@ -1,0 +1,116 @@
+"""Connections of our own for enqueueing: one per thread and one per event loop, and never one of another process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
+
+from stoker.database import connect, connect_async
+
+C = TypeVar("C", Connection[Any], AsyncConnection[Any])
+
+_NAME: Final = "stoker: client"
+
+# Connections opened before a fork: using, closing or collecting them here would disturb the process that owns them.
+_foreign: list[object] = []
+
+
+class _Held(Generic[C]):
+    """A connection with the process it belongs to; it is closed when nobody holds this any more."""
+
+    def __init__(self, conn: C) -> None:
+        self.conn: C = conn
+        self._pid = os.getpid()
+
+    def is_usable(self) -> bool:
+        """True when it is this process's, alive as far as one can tell without asking, and between transactions."""
+        if self._pid != os.getpid() or self.conn.closed:
+            return False
+        return _is_quiet(self.conn.pgconn) and self.conn.pgconn.transaction_status == TransactionStatus.IDLE
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            self.conn.pgconn.finish()
+        else:
+            _foreign.append(self.conn)
+
+
+class _Turn:
+    """What the tasks of one event loop share."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.held: _Held[AsyncConnection[Any]] | None = None
+
+
+class OwnConnections:
+    """Opens a connection when one is needed and keeps it; one that was found dead is replaced before it is used.
+
+    Nothing is ever sent twice: an enqueue whose answer got lost raises, because it may have been stored.
+    """
+
+    def __init__(self, url: Callable[[], str]) -> None:
+        self._find_url = url
+        self.url = ""
+        self._of_thread = threading.local()
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
+
+    def get(self) -> Connection[Any]:
+        """This thread's connection. Raises DriverUnavailable."""
+        held: _Held[Connection[Any]] | None = getattr(self._of_thread, "held", None)
+        if held is None or not held.is_usable():
+            self.close()
+            held = self._of_thread.held = _Held(connect(self._refreshed_url(), name=_NAME))
+        return held.conn
+
+    @asynccontextmanager
+    async def take_async(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """This event loop's connection; its tasks take turns. Raises DriverUnavailable."""
+        turn = self._of_loop.setdefault(asyncio.get_running_loop(), _Turn())
+        async with turn.lock:
+            if turn.held is None or not turn.held.is_usable():
+                turn.held = None
+                turn.held = _Held(await connect_async(self._refreshed_url(), name=_NAME))
+            yield turn.held.conn
+
+    def _refreshed_url(self) -> str:
+        self.url = self._find_url()
+        return self.url
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        self._of_thread.__dict__.pop("held", None)
+
+    def close_async(self) -> None:
+        """Close the connection of the running event loop."""
+        self._of_loop.pop(asyncio.get_running_loop(), None)
+
+
+def _is_quiet(pgconn: PGconn) -> bool:
+    # An idle server says nothing, except that it goes away.
+    try:
+        for _ in range(10):
+            if not _is_readable(pgconn.socket):
+                return True
+            pgconn.consume_input()
+    except OperationalError:
+        return False
+    return True
+
+
+def _is_readable(descriptor: int) -> bool:
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([descriptor], [], [], 0)[0])
