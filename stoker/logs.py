@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.log_layout import Event, json_line, plain_words, text_line
 from stoker.outlet import Outlet, fill_standard_descriptors
+from stoker.shield import shielded
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "stoker_event"}
@@ -21,6 +22,11 @@ class LineHandler(logging.Handler):
         self.lost = 0
         self._write_out = json_line if layout == "json" else text_line
         self._facts = facts
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Filter and write one record; an unwinding interrupt waits, or it could leave the handler locked."""
+        with shielded:
+            return bool(super().handle(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""

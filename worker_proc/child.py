@@ -11,8 +11,9 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from stoker import logs
+from stoker import client, logs
 from stoker.errors import FAILED, StokerError
+from stoker.outlet import guard_standard_streams
 from stoker.settings import Settings
 from worker_proc.board import Board
 from worker_proc.channel import Channel
@@ -40,12 +41,15 @@ def run_child(
         # The forker froze its heap; what the child makes is its own garbage.
         gc.enable()
         setproctitle(spec.title)
+        guard_standard_streams()
         logs.configure(settings.log_format, settings.log_level, role=spec.role, slot=spec.slot)
+        # What handlers enqueue goes to the database this worker serves.
+        client.configure(settings=settings)
         board = Board(board_fd)
         slot = board.slot(spec.offset, spec.lanes)
         channel = Channel.from_fd(control_fd)
         control = Control(channel=channel, board=board, slot=slot, event_fd=event_fd, grace=settings.grace)
-        code = _live(spec, control, settings, wake_fds)
+        code = _live(spec, control, settings, wake_fds, lock_fd)
     except BaseException:  # noqa: BLE001 - nothing may pass the finally below
         traceback.print_exc()
     finally:
@@ -53,9 +57,9 @@ def run_child(
         os._exit(code)
 
 
-def _live(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int]) -> int:
+def _live(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int], lock_fd: int) -> int:
     try:
-        role = _role(spec, control, settings, wake_fds)
+        role = _role(spec, control, settings, wake_fds, lock_fd)
         control.start(role)
         return live(role)
     except Exception as error:  # noqa: BLE001 - told to the parent, then the process ends
@@ -64,11 +68,11 @@ def _live(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequen
         return error.exit_code if isinstance(error, StokerError) else FAILED
 
 
-def _role(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int]) -> Role:
+def _role(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequence[int], lock_fd: int) -> Role:
     if spec.role == "keeper":
         from worker_proc.keeper import Keeper
 
-        return Keeper(control, spec=spec, settings=settings, wake_fds=wake_fds)
+        return Keeper(control, spec=spec, settings=settings, wake_fds=wake_fds, lock_fd=lock_fd)
     from worker_proc.worker import Worker
 
     return Worker(control, spec=spec, settings=settings)
