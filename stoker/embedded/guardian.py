@@ -56,7 +56,6 @@ class Guardian:
             account=self._account,
             settings=self._order.settings,
         )
-        ensure_socket_dir(self._layout, self._account)
         server = self._start()
         if server is not None:
             _say_ready()
@@ -70,6 +69,7 @@ class Guardian:
         give_up_at = time.monotonic() + _TAKE_OVER_LIMIT
         while not self._wake.asked_to_stop:
             end_leftover(self._layout.data)
+            ensure_socket_dir(self._layout, self._account)
             take_over_pid_file(self._layout.data)
             server = self._launch()
             if self._became_ready(server):

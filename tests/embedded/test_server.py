@@ -2,8 +2,8 @@
 
 import os
 import socket
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,7 @@ import pytest
 
 from stoker import embedded
 from stoker.embedded.errors import OptionsInvalid, RootUnusable, StartFailed
+from stoker.embedded.paths import Layout
 from tests.embedded.users import EXEC, OtherUser, execute, guardian_pid, postmaster_pid, processes_of, query
 from tests.support import until
 
@@ -103,34 +104,48 @@ def test_tcp_is_open_only_on_request_and_only_with_a_password(root: Path) -> Non
             assert joined.url == server.url
 
 
-def test_a_long_path_gets_a_short_socket_directory(cold_root: Path) -> None:
-    root = cold_root / ("long" * 20)
-    with closing(embedded.acquire(root, settings=NO_FSYNC)) as server:
+@contextmanager
+def moved_to(root: Path, *, lender: Path) -> Iterator[Path]:
+    """A new root with the cluster of another one, which gets it back."""
+    root.mkdir()
+    (lender / "cluster").rename(root / "cluster")
+    try:
+        yield root
+    finally:
+        assert embedded.wait_until_stopped(root)
+        (root / "cluster").rename(lender / "cluster")
+
+
+def test_a_long_path_gets_a_short_socket_directory(root: Path, cold_root: Path) -> None:
+    with (
+        moved_to(cold_root / ("long" * 20), lender=root) as long_root,
+        closing(embedded.acquire(long_root, settings=NO_FSYNC)) as server,
+    ):
         assert query(server.url, "SELECT 1") == 1
         socket_dir = Path(query(server.url, "SHOW unix_socket_directories").strip('"'))
         assert socket_dir.parent == Path("/tmp")
         assert socket_dir.stat().st_mode & 0o777 == 0o700
-    assert embedded.wait_until_stopped(root)
     assert not socket_dir.exists()
 
 
-def test_a_path_with_unusual_characters_works(cold_root: Path) -> None:
-    root = cold_root / 'a b,"c"%20&d=ä'
-    with closing(embedded.acquire(root, settings=NO_FSYNC)) as server:
+def test_a_path_with_unusual_characters_works(root: Path, cold_root: Path) -> None:
+    with (
+        moved_to(cold_root / 'a b,"c"%20&d=ä', lender=root) as odd_root,
+        closing(embedded.acquire(odd_root, settings=NO_FSYNC)) as server,
+    ):
         assert query(server.url, "SELECT 1") == 1
-        assert embedded.running_url(root) == server.url
-    assert embedded.wait_until_stopped(root)
+        assert embedded.running_url(odd_root) == server.url
 
 
-def test_somebody_elses_socket_directory_is_refused(cold_root: Path, tmp_path: Path) -> None:
-    root = cold_root / ("long" * 20)
-    stolen = embedded.paths.Layout(root).socket_dir
-    stolen.symlink_to(tmp_path)
-    try:
-        with pytest.raises(StartFailed, match="is not a directory of uid"):
-            embedded.acquire(root, settings=NO_FSYNC)
-    finally:
-        stolen.unlink()
+def test_somebody_elses_socket_directory_is_refused(root: Path, cold_root: Path, tmp_path: Path) -> None:
+    with moved_to(cold_root / ("long" * 20), lender=root) as long_root:
+        stolen = Layout(long_root).socket_dir
+        stolen.symlink_to(tmp_path)
+        try:
+            with pytest.raises(StartFailed, match="is not a directory of uid"):
+                embedded.acquire(long_root, settings=NO_FSYNC)
+        finally:
+            stolen.unlink()
 
 
 def test_the_server_holds_nothing_of_its_client(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
