@@ -12,6 +12,7 @@ import pytest
 from stoker import embedded
 from stoker.database import connect
 from stoker.migrate import migrate
+from tests.side_table import Database
 
 _ROOT = "TEST_PG_ROOT"
 _TABLES = ("jobs", "finished", "attempts", "cancels", "hosts", "queues")
@@ -66,3 +67,11 @@ def database_url(worker_database: str) -> str:
     conn.execute("truncate " + ", ".join(f"stoker.{table}" for table in _TABLES))
     conn.close()
     return worker_database
+
+
+@pytest.fixture
+def db(database_url: str) -> Iterator[Database]:
+    """The empty database and the side table, with a connection of the test's own."""
+    database = Database(database_url)
+    yield database
+    database.close()

@@ -1,0 +1,133 @@
+"""Kills: the job that ran is blamed, its neighbours are not, and everything runs again."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.processes import running
+from tests.side_table import Database
+from tests.support import scaled, until
+
+
+def test_a_killed_worker_is_replaced_and_its_job_runs_again(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
+        for _ in range(scaled(3, 50)):
+            (job,) = db.enqueue("plain", '{"s": 0.3}')
+            db.until_effect(job)
+            os.kill(db.one("select pid from effects where job_id = %s", job), signal.SIGKILL)
+            killed = time.monotonic()
+            db.until_effect(job, times=2, within=5)
+            assert time.monotonic() - killed < 2.0
+            view = db.until_state(job, "done")
+            assert (view.attempt, view.crashes) == (2, 1)
+            (attempt,) = view.attempts
+            assert attempt["error"]["code"] == "STOKER_WORKER_CRASHED"
+            assert attempt["error"]["signal"] == signal.SIGKILL
+            supervisor.ready()
+
+
+def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url):
+        # Short ones first, so that a batch is reserved by the time the killer is its head.
+        quick = db.enqueue("noop", times=200)
+        (killer,) = db.enqueue("vanishes")
+        behind = db.enqueue("answer", times=20)
+        db.until_all_done([*quick, *behind])
+        view = db.until_state(killer, "dead", within=20)
+        assert (view.crashes, view.attempt) == (3, 3)
+        assert view.error["exit_code"] == 9
+        assert db.one("select max(attempt) from stoker.finished where id = any(%s)", behind) == 1
+        assert all(times == 1 for times in db.effects("end", behind).values())
+
+
+def test_a_job_that_kills_its_process_is_dead_after_three(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue("segfaults", max_attempts=20)
+        view = db.until_state(job, "dead", within=30)
+        assert (view.crashes, db.effects("start")[job]) == (3, 3)
+        assert view.error["signal"] == signal.SIGSEGV
+        supervisor.ready()
+
+
+def test_a_crash_in_the_last_attempt_is_dead(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url):
+        (job,) = db.enqueue("vanishes", max_attempts=1)
+        assert db.until_state(job, "dead").crashes == 1
+
+
+def test_a_daemon_of_a_job_goes_with_its_worker(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue("forks_a_daemon")
+        db.until_all_done([job])
+        assert len(supervisor.processes("sleep 60")) == 1
+        os.kill(supervisor.worker_pid(), signal.SIGKILL)
+        until(lambda: not supervisor.processes("sleep 60"))
+        assert not _zombies(supervisor.pid)
+
+
+def _zombies(pid: int) -> list[psutil.Process]:
+    children = psutil.Process(pid).children(recursive=True)
+    return [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("name", ["plain", "deaf", "burns"])
+def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database, name: str) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue(name, '{"s": 60}')
+        db.until_effect(job)
+        supervisor.send(signal.SIGKILL)
+        supervisor.wait()
+        until(lambda: not supervisor.processes(), within=5)
+        with running(tmp_path, db.url):
+            db.until_effect(job, times=2, within=5)
+
+
+def test_everything_killed_at_once_is_recovered_by_a_restart(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue("plain", '{"s": 1}')
+        db.until_effect(job)
+        for process in supervisor.processes():
+            process.kill()
+        supervisor.wait()
+    with running(tmp_path, db.url):
+        view = db.until_state(job, "done", within=10)
+        assert (view.attempt, view.lost) == (1, 1)
+
+
+def test_a_killed_keeper_is_replaced_and_the_host_keeps_its_name(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        host = db.one("select id from stoker.hosts")
+        (job,) = db.enqueue("plain", '{"s": 3}')
+        db.until_effect(job)
+        os.kill(supervisor.worker_pid("stoker: keeper"), signal.SIGKILL)
+        assert db.until_state(job, "done").attempt == 1
+        supervisor.ready()
+        assert db.one("select id from stoker.hosts") == host
+        assert db.effects("start")[job] == 1
+
+
+def test_hard_timeout(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_KILL_AFTER": "1s"}):
+        (neighbour,) = db.enqueue("plain", '{"s": 4}')
+        db.until_effect(neighbour)
+        (soft,) = db.enqueue("late", '{"s": 30}', max_attempts=2)
+        (deaf,) = db.enqueue("late_and_deaf", '{"s": 30}', max_attempts=1)
+        for job in (soft, deaf):
+            view = db.until_state(job, "dead", within=10)
+            assert view.error["code"] == "STOKER_JOB_TIMEOUT"
+        assert db.until_state(neighbour, "done").attempt == 1
+
+
+def test_running_jobs_are_cancelled(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=1", "STOKER_KILL_AFTER": "1s"}) as supervisor:
+        for name in ("plain", "naps", "drowsy", "attentive", "deaf", "burns"):
+            (job,) = db.enqueue(name, '{"s": 60}')
+            db.until_effect(job)
+            assert db.driver.cancel(job, "no longer wanted") == "requested"
+            db.until_state(job, "cancelled")
+            supervisor.ready()
+        assert db.one("select count(*) from stoker.cancels") == 0

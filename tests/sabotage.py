@@ -1,0 +1,173 @@
+"""Jobs that behave and jobs that do not. Each says what it really did in the side table `effects`."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psycopg
+
+from stoker import Ctx, Retry, job, on_start
+from stoker.settings import load
+
+_connection: list[psycopg.Connection] = []
+
+
+@on_start
+def open_side_table() -> None:
+    _connection.append(psycopg.connect(load().database_url or "", autocommit=True))
+
+
+def effect(ctx: Ctx, what: str) -> None:
+    """Write down that this happened, outside the queue's own tables."""
+    try:
+        _write(ctx, what)
+    except psycopg.OperationalError:
+        _connection[0] = psycopg.connect(load().database_url or "", autocommit=True)
+        _write(ctx, what)
+
+
+def _write(ctx: Ctx, what: str) -> None:
+    _connection[0].execute(
+        "insert into effects (job_id, attempt, pid, what) values (%s, %s, %s, %s)",
+        (ctx.job_id, ctx.attempt, os.getpid(), what),
+    )
+
+
+@job
+def noop(payload: dict) -> None:
+    """Nothing."""
+
+
+@job
+def answer(payload: dict, ctx: Ctx) -> dict:
+    effect(ctx, "end")
+    return {"answer": payload.get("n", 0) + 1}
+
+
+@job
+def plain(payload: dict, ctx: Ctx) -> None:
+    """Knows nothing of signals: sleeps in one call."""
+    effect(ctx, "start")
+    time.sleep(payload["s"])
+    effect(ctx, "end")
+
+
+@job
+def naps(payload: dict, ctx: Ctx) -> None:
+    """Knows nothing of signals: sleeps in many small calls."""
+    effect(ctx, "start")
+    until = time.monotonic() + payload["s"]
+    while time.monotonic() < until:
+        time.sleep(0.001)
+    effect(ctx, "end")
+
+
+@job
+def attentive(payload: dict, ctx: Ctx) -> None:
+    """Ends when its signal says so."""
+    effect(ctx, "start")
+    until = time.monotonic() + payload["s"]
+    while time.monotonic() < until:
+        ctx.signal.wait(0.05)
+        ctx.signal.raise_if_aborted()
+    effect(ctx, "end")
+
+
+@job
+def deaf(payload: dict, ctx: Ctx) -> None:
+    """Swallows everything anybody raises into it."""
+    effect(ctx, "start")
+    until = time.monotonic() + payload["s"]
+    while time.monotonic() < until:
+        try:
+            time.sleep(0.05)
+        except BaseException:
+            continue
+    effect(ctx, "end")
+
+
+@job
+async def drowsy(payload: dict, ctx: Ctx) -> None:
+    """The async sleeper."""
+    effect(ctx, "start")
+    await asyncio.sleep(payload["s"])
+    effect(ctx, "end")
+
+
+@job
+def burns(payload: dict, ctx: Ctx) -> None:
+    """Keeps the GIL: one C call that never lets go of it."""
+    effect(ctx, "start")
+    ctypes.PyDLL(None).sleep(payload["s"])
+    effect(ctx, "end")
+
+
+@job(timeout=0.5, retry=Retry(attempts=2, base=0.05, jitter=False))
+def late(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    time.sleep(payload["s"])
+    effect(ctx, "end")
+
+
+@job(timeout=0.5, retry=Retry(attempts=1))
+def late_and_deaf(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    until = time.monotonic() + payload["s"]
+    while time.monotonic() < until:
+        try:
+            time.sleep(0.05)
+        except BaseException:
+            continue
+    effect(ctx, "end")
+
+
+@job(retry=Retry(attempts=3, base=0.05, jitter=False))
+def raises(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    raise ValueError("a\0b \ud800 c")
+
+
+@job(retry=Retry(attempts=1))
+def exits(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    sys.exit(3)
+
+
+@job(retry=Retry(attempts=5))
+def vanishes(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    os._exit(payload.get("code", 9))
+
+
+@job(retry=Retry(attempts=20, base=0.05, jitter=False))
+def segfaults(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@job
+def forks_a_daemon(payload: dict, ctx: Ctx) -> None:
+    """Leaves a subprocess in its process group, and one that left the group and ends at once."""
+    subprocess.Popen(["sleep", "60"])
+    if os.fork() == 0:
+        os.setsid()
+        os._exit(7)
+    effect(ctx, "end")
+
+
+@job
+def prints_garbage(payload: dict, ctx: Ctx) -> None:
+    print("x" * payload.get("bytes", 100_000))
+    os.write(1, b"\xff\xfe\n")
+    print("\ud800")
+    effect(ctx, "end")
+
+
+@job
+def enqueues_more(payload: dict, ctx: Ctx) -> None:
+    answer.enqueue({"n": payload.get("n", 0)})
+    effect(ctx, "end")
