@@ -33,7 +33,7 @@ class Patience:
 
     def __init__(self, *, job_id: int, timeout: Duration | None, clock: Callable[[], float]) -> None:
         self._job_id = job_id
-        self._timeout = None if timeout is None else _seconds(timeout)
+        self._timeout = None if timeout is None else seconds_of(timeout)
         self._clock = clock
         self._started = clock()
         self._pause = FIRST_PAUSE
@@ -71,5 +71,6 @@ class Patience:
         raise WaitTimeout(job_id=self._job_id, timeout=timeout, state=state)
 
 
-def _seconds(timeout: Duration) -> float:
+def seconds_of(timeout: Duration) -> float:
+    """Read a duration as seconds. Raises ValueError."""
     return parse_duration(timeout.total_seconds() if isinstance(timeout, timedelta) else timeout)

@@ -28,7 +28,7 @@ class Session:
     ) -> None:
         self._given_url = None if database_url is None else _checked_url(database_url)
         self._settings = settings
-        self._driver = driver
+        self.driver = driver
         self._own: OwnConnections | None = None
 
     @property
@@ -55,8 +55,8 @@ class Session:
         A `repeatable` one is tried once more when our connection breaks meanwhile. Raises DriverUnavailable for our own
         connection, psycopg's errors for the caller's.
         """
-        if self._driver is not None:
-            return operation(self._driver)
+        if self.driver is not None:
+            return operation(self.driver)
         from stoker import postgres_calls
 
         with shielded:
@@ -66,8 +66,8 @@ class Session:
 
     async def run_async(self, operation: Operation[T], *, conn: Any = None, repeatable: bool = False) -> T:
         """The async twin of `run`: the operation is written for a sync driver, an async one answers with awaitables."""
-        if self._driver is not None:
-            answer = operation(self._driver)
+        if self.driver is not None:
+            answer = operation(self.driver)
             return await answer if inspect.isawaitable(answer) else answer
         from stoker import postgres_calls
 
