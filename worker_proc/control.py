@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from stoker import logs
@@ -47,6 +48,14 @@ class Severable(Protocol):
         """Make whatever waits on it fail at once."""
 
 
+@dataclass(slots=True, eq=False)
+class _Limit:
+    """A call in progress and when it is cut (CLOCK_MONOTONIC ns)."""
+
+    by: int
+    severable: Severable
+
+
 class Control:
     """What the parent asked for, and the thread that hears it. Main reads the properties between any two steps."""
 
@@ -58,7 +67,8 @@ class Control:
         self._grace_ns = int(grace * 1e9)
         self._signals, self._signalled = socket.socketpair()
         self._poke = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._call: tuple[int, Severable] | None = None
+        # Several threads may each be inside some.
+        self._limits: set[_Limit] = set()
         self._role: Watched | None = None
         self.stop_reason = ""
         self.aborts = False
@@ -101,12 +111,13 @@ class Control:
 
     @contextlib.contextmanager
     def limit(self, severable: Severable, seconds: float) -> Iterator[None]:
-        """Cut `severable` when the block takes longer than `seconds` (granularity: one beat)."""
-        self._call = (time.monotonic_ns() + int(seconds * 1e9), severable)
+        """Cut `severable` when the block takes longer than `seconds` (granularity: one beat); any thread."""
+        limit = _Limit(time.monotonic_ns() + int(seconds * 1e9), severable)
+        self._limits.add(limit)
         try:
             yield
         finally:
-            self._call = None
+            self._limits.discard(limit)
 
     # The thread
 
@@ -154,9 +165,10 @@ class Control:
             self.slot[SlotWord.BEAT] = now
         if self.close_deadline and now >= self.close_deadline:
             os._exit(KILLED)
-        if (call := self._call) and now >= call[0]:
-            self._call = None
-            call[1].sever()
+        for limit in list(self._limits):
+            if now >= limit.by:
+                self._limits.discard(limit)
+                limit.severable.sever()
         return self._role.look(now)
 
     def _hear(self) -> bool:
@@ -209,8 +221,9 @@ class Control:
 
     def _hurry_call(self) -> None:
         """A call that hangs must not eat the time that is left for the rest of the drain."""
-        if call := self._call:
-            self._call = (min(call[0], time.monotonic_ns() + HURRY_NS), call[1])
+        latest = time.monotonic_ns() + HURRY_NS
+        for limit in list(self._limits):
+            limit.by = min(limit.by, latest)
 
     def _close_by(self, deadline: int) -> None:
         if deadline and (not self.close_deadline or deadline < self.close_deadline):

@@ -1,7 +1,8 @@
 -- Who: every keeper. Locks: due jobs rows, SKIP LOCKED. Index: jobs_due.
+-- The clock is read in a sub-select because a volatile function is no index condition.
 with due as materialized (
     select id from stoker.jobs
-    where state = 'delayed' and run_at <= clock_timestamp()
+    where state = 'delayed' and run_at <= (select clock_timestamp())
     order by run_at
     limit %(limit)s
     for no key update skip locked

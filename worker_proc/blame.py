@@ -1,0 +1,132 @@
+"""Pure: how a child died and what it held → how each of its runs is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from signal import Signals
+from typing import Any, Final
+
+from msgspec import Struct
+
+from stoker.drivers.base import Settlement
+from stoker.errors import JobTimeout, StokerError, WorkerCrashed
+from stoker.job import Job
+from stoker.retry import Retry
+from worker_proc.messages import ChildDied
+
+_DEFAULT: Final = Retry()
+
+
+class HeldRun(Struct, frozen=True):
+    """A running row of a dead child; `held_for` is the seconds since its claim."""
+
+    job_id: int
+    run_no: int
+    name: str
+    attempt: int
+    max_attempts: int
+    crashes: int
+    held_for: float
+
+
+class Blame:
+    """Blames the bodies a child was executing; what it had only reserved goes back as if nothing had happened."""
+
+    def __init__(self, *, job_of: Callable[[str], Job[..., Any] | None], max_crashes: int, rng: Random) -> None:
+        self._job_of = job_of
+        self._max_crashes = max_crashes
+        self._rng = rng
+
+    def settle(self, death: ChildDied, held: Iterable[HeldRun]) -> list[Settlement]:
+        """One settlement per run. A suspect is treated as blamed."""
+        verdicts = {(lane.job_id, lane.run_no): lane.verdict for lane in death.lanes}
+        return [self._settle_one(death, run, verdicts.get((run.job_id, run.run_no))) for run in held]
+
+    def _settle_one(self, death: ChildDied, run: HeldRun, verdict: str | None) -> Settlement:
+        if verdict is None:
+            return Settlement(job_id=run.job_id, run_no=run.run_no, outcome="handed_back")
+        if verdict == "innocent" or death.how == "drain":
+            return _settlement(run, "interrupted", error=_interruption(death))
+        if death.how == "cancel":
+            return _settlement(run, "cancelled")
+        if death.how == "timeout":
+            return self._timed_out(death, run)
+        return self._crashed(death, run)
+
+    def _timed_out(self, death: ChildDied, run: HeldRun) -> Settlement:
+        job = self._job_of(run.name)
+        timeout = job.timeout if job and job.timeout else round(run.held_for, 3)
+        error = JobTimeout(name=run.name, job_id=run.job_id, timeout=timeout, killed=True)
+        retry = job.retry if job else _DEFAULT
+        record = _record(error, death)
+        if run.attempt >= run.max_attempts or isinstance(error, retry.terminal):
+            return _settlement(run, "dead_lettered", error=record)
+        return _settlement(run, "retried", error=record, delay=retry.delay(run.attempt, self._rng))
+
+    def _crashed(self, death: ChildDied, run: HeldRun) -> Settlement:
+        job = self._job_of(run.name)
+        retry = job.retry if job else _DEFAULT
+        crashes = run.crashes + 1
+        facts = death.facts
+        error = WorkerCrashed(
+            name=run.name,
+            job_id=run.job_id,
+            how=_how(death),
+            host=facts.host,
+            pid=facts.pid,
+            peak_rss=facts.max_rss_bytes,
+            crashes=crashes,
+        )
+        record = _record(error, death)
+        if crashes >= self._max_crashes or run.attempt >= run.max_attempts or isinstance(error, retry.terminal):
+            return _settlement(run, "dead_lettered", error=record, crashed=True)
+        delay = 0.0 if crashes == 1 else retry.delay(run.attempt, self._rng)
+        return _settlement(run, "retried", error=record, delay=delay, crashed=True)
+
+
+def _settlement(run: HeldRun, outcome: Any, **facts: Any) -> Settlement:
+    return Settlement(job_id=run.job_id, run_no=run.run_no, outcome=outcome, started_ago=run.held_for, **facts)
+
+
+def _record(error: StokerError, death: ChildDied) -> dict[str, Any]:
+    return {"type": type(error).__name__, "code": error.code, "message": error.cause, **_facts(death)}
+
+
+def _interruption(death: ChildDied) -> dict[str, Any]:
+    why = "at the deadline of a drain" if death.how == "drain" else "because of another job it ran"
+    message = f"Worker process {death.facts.pid} on {death.facts.host} ended {why}; this run does not count."
+    return {"type": "Interrupted", "code": "STOKER_ABORTED", "message": message, **_facts(death)}
+
+
+def _facts(death: ChildDied) -> dict[str, Any]:
+    facts = death.facts
+    return {
+        "how": death.how,
+        "signal": facts.signal,
+        "signal_name": signal_name(facts.signal),
+        "exit_code": facts.exit_code,
+        "pid": facts.pid,
+        "host": facts.host,
+        "peak_rss_bytes": facts.max_rss_bytes,
+    }
+
+
+def _how(death: ChildDied) -> str:
+    if death.how == "stuck":
+        return "no sign of life, killed"
+    if death.how == "memory":
+        return "too much memory, killed"
+    if (number := death.facts.signal) is not None:
+        return f"signal {number}, {signal_name(number)}"
+    return f"exit code {death.facts.exit_code}"
+
+
+def signal_name(number: int | None) -> str | None:
+    """SIGKILL for 9; the number itself where it has no name."""
+    if number is None:
+        return None
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

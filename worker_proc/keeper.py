@@ -1,0 +1,163 @@
+"""The keeper: this host's lease, and whatever has to be seen to in the database between the jobs."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from stoker import logs, registry
+from stoker.drivers.calls import Keeping
+from stoker.errors import DatabaseNotGiven
+from stoker.settings import Settings
+from worker_proc.blame import Blame
+from worker_proc.board import SlotState, SlotWord
+from worker_proc.control import Control
+from worker_proc.due import Due, Unparking
+from worker_proc.host_lease import HostLease, Identity
+from worker_proc.link import LinkDown
+from worker_proc.messages import AnyMessage, ChildDied, Closed, ForkSpec, Ready, WaitingForDatabase
+from worker_proc.outgoing import Outgoing
+from worker_proc.reaping import LateClaims, Reaping
+from worker_proc.role import Role
+from worker_proc.rota import Rota
+from worker_proc.session import Session
+from worker_proc.sweeping import Sweeping
+from worker_proc.wakeups import Wakeups
+
+# A reconnect that takes no longer is nobody's business.
+UNNOTICED_S: Final = 2.0
+
+log = logs.get("keeper")
+
+
+class Keeper(Role):
+    """One per host. A lost connection is opened anew; the duties go on until the supervisor says close."""
+
+    def __init__(
+        self, control: Control, *, spec: ForkSpec, settings: Settings, wake_fds: Sequence[int], lock_fd: int
+    ) -> None:
+        super().__init__(control)
+        url = settings.direct_database_url or settings.database_url
+        if url is None:
+            raise DatabaseNotGiven
+        self._outgoing = Outgoing(control)
+        self.wakeups = Wakeups(control.board, workers=spec.workers, wake_fds=wake_fds)
+        self.session = Session(control, url=url, name=spec.title, keeping=Keeping.of(settings), hear=self._heard)
+        tell, link = self._outgoing.tell, self.session
+        identity = Identity.of_this_process(lock_fd)
+        self.lease = HostLease(link, control.board, settings=settings, identity=identity, tell=tell)
+        job_of, rng = registry.current().get, random.Random()
+        blame = Blame(job_of=job_of, max_crashes=settings.max_crashes, rng=rng)
+        self.reaping = Reaping(link, blame=blame, host_id=self._host_id, tell=tell)
+        self.due = Due(link, wakeups=self.wakeups, settings=settings)
+        self._slots = [control.board.slot(ref.offset, ref.lanes) for ref in spec.workers]
+        late = LateClaims(
+            link,
+            reaping=self.reaping,
+            host_id=self._host_id,
+            own_claim_no=spec.claim_no,
+            living=self._living,
+            every=settings.renew_every,
+        )
+        unparking = Unparking(link, names=spec.names, wakeups=self.wakeups, settings=settings)
+        self._rota = Rota(
+            [self.reaping, self.wakeups, self.lease, self.due, late, Sweeping(link, settings=settings), unparking],
+            is_up=lambda: link.is_up,
+        )
+        self._announced = ""
+        self._down_since = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Only when told to close: a drain needs the lease to its end."""
+        return self.control.told_to_close
+
+    def turn(self) -> float:
+        """Run what is due."""
+        self._outgoing.flush()
+        try:
+            if not self.session.is_up:
+                return self._reconnect()
+            self.session.hear()
+            self._rota.run_due()
+            self._say_ready()
+            self.session.hear()
+        except LinkDown as error:
+            self._session_lost(error)
+            return 0.0
+        return min(self._rota.next_due() - time.monotonic(), self._outgoing.flush())
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something is due or heard."""
+        self.control.wait(seconds, [self.session.fileno()] if self.session.is_up else [])
+
+    def drain(self) -> Closed:
+        """The last duties."""
+        return Closed(finished=0, interrupted=0, abandoned=0)
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.drop()
+
+    def _reconnect(self) -> float:
+        if (pause := self.session.retry_in) > 0:
+            return pause
+        try:
+            self.session.open()
+        except LinkDown as error:
+            self._say_waiting(str(error))
+            return self.session.retry_in
+        log.event("database.connected", connection="session")
+        self._down_since = 0.0
+        self.lease.due_at = 0.0
+        # Whatever was said while nobody listened:
+        self.due.hear()
+        self.wakeups.wake_all()
+        return 0.0
+
+    def _session_lost(self, error: LinkDown) -> None:
+        log.warning("database.connection_lost", connection="session", error=str(error))
+        self.session.drop()
+        self.lease.session_ended()
+        self._down_since = time.monotonic()
+
+    def _say_waiting(self, error: str) -> None:
+        if self._announced == "waiting" or (self._announced and time.monotonic() - self._down_since < UNNOTICED_S):
+            return
+        self._announced = "waiting"
+        log.warning("database.waiting", error=error)
+        self._set_state(SlotState.WAITING_FOR_DATABASE)
+        self._outgoing.tell(WaitingForDatabase(error[:1000]))
+
+    def _say_ready(self) -> None:
+        if self._announced != "ready" and self.lease.held:
+            self._announced = "ready"
+            self._set_state(SlotState.READY)
+            self._outgoing.tell(Ready())
+
+    def _set_state(self, state: SlotState) -> None:
+        if not self.control.stopping:
+            self.control.slot[SlotWord.STATE] = state
+
+    def _heard(self, channel: str, payload: str) -> None:
+        match channel:
+            case "stoker_ready":
+                self.wakeups.hear(payload)
+            case "stoker_due":
+                self.due.hear()
+
+    def _host_id(self) -> int:
+        return self.lease.host_id
+
+    def _living(self) -> set[int]:
+        return {slot[SlotWord.CLAIM_NO] for slot in self._slots}
+
+    # On the control thread
+
+    def on_message(self, message: AnyMessage) -> None:
+        """A death is settled by main."""
+        if isinstance(message, ChildDied):
+            self.reaping.hear(message)
+            self.control.wake_main()
