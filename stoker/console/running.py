@@ -1,0 +1,62 @@
+"""`stoker run`: checks the settings, then turns this process into the supervisor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Final, NoReturn
+
+import orjson
+import typer
+
+from stoker import settings
+from stoker.console.options import Apps, Config, DatabaseUrl, Queues
+from stoker.errors import PlatformUnsupported, Problem, SettingsInvalid
+
+# The supervisor reads these two and passes them to nobody.
+OVERRIDES: Final = "STOKER_RUN_OVERRIDES"
+EMBEDDED_LOCK: Final = "STOKER_EMBEDDED_LOCK_FD"
+
+
+def run(
+    queue: Queues = None,
+    app: Apps = None,
+    grace: Annotated[
+        str | None, typer.Option("--grace", metavar="DURATION", help="What SIGTERM leaves to running jobs; 25s.")
+    ] = None,
+    health: Annotated[
+        str | None, typer.Option("--health", metavar="HOST:PORT", help="Where /readyz answers, or off.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Run the supervisor with its workers until SIGTERM; without a database URL on the embedded PostgreSQL."""
+    if sys.platform != "linux":
+        raise PlatformUnsupported(command="stoker run", platform=sys.platform)
+    flags = {
+        "queues": queue,
+        "app": app,
+        "grace": grace,
+        "health": health,
+        "database_url": database_url,
+        "config": config,
+    }
+    become_supervisor({name: value for name, value in flags.items() if value})
+
+
+def become_supervisor(overrides: dict[str, Any]) -> NoReturn:
+    """Exec `python -m supervisor` with these settings before all others. Raises SettingsInvalid first."""
+    known = settings.load(overrides)
+    if not known.app:
+        nothing = "no module is named that declares jobs, so there is nothing to run; for example --app shop.jobs"
+        raise SettingsInvalid(problems=[Problem("", "app", nothing)])
+    environ = dict(os.environ)
+    if known.database_url is None:
+        from stoker import embedded
+
+        server = embedded.acquire()
+        overrides = {**overrides, "database_url": server.url}
+        environ[EMBEDDED_LOCK] = str(server.keep_over_exec())
+    # Not in argv, which everybody on the machine can read.
+    environ[OVERRIDES] = orjson.dumps(overrides).decode()
+    os.execve(sys.executable, [sys.executable, "-m", "supervisor"], environ)
