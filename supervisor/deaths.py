@@ -14,7 +14,7 @@ from supervisor.ledger import Child, Exit
 from supervisor.notices import compose
 from supervisor.policy import after_death
 from supervisor.totals import read_counters, read_durations
-from worker_proc.board import SlotState, SlotWord, Word
+from worker_proc.board import Slot, SlotState, SlotWord, Word
 from worker_proc.linux import boottime_ns
 from worker_proc.messages import How
 
@@ -31,10 +31,6 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     place = house.place(child)
     runs = list(place.executing())
     how = how_it_died(child, house.drain.stage)
-    if child.role == "worker":
-        house.totals.fold(child.seat.queue, read_counters(place, house.names.table), read_durations(place))
-    place.reset(generation=0, claim_no=0)
-    place[SlotWord.STATE] = SlotState.EMPTY
     clean = child.closed is not None and end.code == 0 and not runs
     if child.role == "worker" and child.booted and not clean:
         house.notices.open(compose(child, end, how=how, runs=runs, host=house.host))
@@ -45,12 +41,25 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         _count_damage(house, child, end, ran=bool(runs))
     else:
         after_death(child, end, time.monotonic_ns(), limits=house.limits)
+        child.seat.restarts += 1
+        house.restarts[child.role, _reason(child, how)] += 1
         if end.code == CONFIG and not house.ledger.ever_ready:
             house.ledger.refused = child.error or f"{child.seat.name} refused to start"
     house.ledger.exited(child)
+    _empty(house, child, place)
     _tell(child, end, expected=clean or (house.drain.stopping and end.code == 0))
     if child.seat.parked:
         log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
+
+
+def _empty(house: House, child: Child, place: Slot) -> None:
+    if child.role == "worker":
+        house.totals = house.totals.copy()
+        house.totals.add(child.seat.queue, read_counters(place, house.names.table), read_durations(place))
+    # Readers add living slots to these totals: the picture changes before the slot does, so no number goes down.
+    house.publish()
+    place.reset(generation=0, claim_no=0)
+    place[SlotWord.STATE] = SlotState.EMPTY
 
 
 def how_it_died(child: Child, stage: Stage) -> How:
@@ -58,6 +67,12 @@ def how_it_died(child: Child, stage: Stage) -> How:
     if child.kill:
         return child.kill.how
     return "drain" if stage >= Stage.CLOSING or child.close_sent else "crash"
+
+
+def _reason(child: Child, how: How) -> str:
+    if child.retiring and not child.kill:
+        return "retired"
+    return how if child.ready_at else "boot"
 
 
 def _count_damage(house: House, child: Child, end: Exit, *, ran: bool) -> None:

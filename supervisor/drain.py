@@ -69,6 +69,7 @@ class Drain:
         self.reason = ""
         self.started_at = 0
         self._keeper_by: int | None = None
+        self._alone_since: int | None = None
         self._terminations = 0
         self._last_termination = 0
 
@@ -99,10 +100,10 @@ class Drain:
         """Move on as far as the facts allow, and return the stage."""
         if self.stage is Stage.STOP_ACCEPTING and (self._is_near(now) or not (view.unstopped or view.in_flight)):
             self.stage = Stage.CLOSING
-        if self.stage is Stage.CLOSING and not view.workers and (not view.notices or not view.keeper):
-            self._begin_keeper(now)
-        if self.stage is Stage.CLOSING and not view.workers and now >= self._keeper_limit(now):
-            self._begin_keeper(now)
+        if self.stage is Stage.CLOSING and not view.workers:
+            self._alone_since = self._alone_since or now
+            if not view.notices or not view.keeper or now >= self._keeper_limit():
+                self._begin_keeper(now)
         if self.stage is Stage.KEEPER_CLOSING and not view.keeper:
             self.stage = Stage.DONE
         return self.stage
@@ -119,7 +120,9 @@ class Drain:
         """When time alone may change something."""
         times = [self.budget.deadline, self.kill_keeper_at()]
         if self.budget.deadline is not None:
-            times += [self.budget.deadline - self._near, self._keeper_limit(now)]
+            times.append(self.budget.deadline - self._near)
+        if self._alone_since is not None:
+            times.append(self._keeper_limit())
         return min((time for time in times if time is not None and time > now), default=None)
 
     def _terminate(self, now: int) -> bool:
@@ -130,20 +133,21 @@ class Drain:
         patience = (self._grace, _ns(SECOND_SIGNAL_S), 0)[min(self._terminations, 3) - 1]
         moved = self.budget.bind(now + patience)
         if moved and self._keeper_by is not None:
-            self._keeper_by = min(self._keeper_by, self._keeper_limit(now))
+            self._keeper_by = min(self._keeper_by, self._keeper_limit())
         begins_abort, self.aborts = not self.aborts, True
         return moved or begins_abort
 
     def _is_near(self, now: int) -> bool:
         return self.budget.deadline is not None and now >= self.budget.deadline - self._near
 
-    def _keeper_limit(self, now: int) -> int:
+    def _keeper_limit(self) -> int:
+        # A manual stop gives the work all the time it needs, but not a database that no longer answers.
         deadline = self.budget.deadline
-        return (now + self._grace if deadline is None else deadline) + _ns(KEEPER_EXTRA_S)
+        return ((self._alone_since or 0) + self._grace if deadline is None else deadline) + _ns(KEEPER_EXTRA_S)
 
     def _begin_keeper(self, now: int) -> None:
         self.stage = Stage.KEEPER_CLOSING
-        self._keeper_by = max(self._keeper_limit(now), now + _ns(KEEPER_LAST_S))
+        self._keeper_by = max(self._keeper_limit(), now + _ns(KEEPER_LAST_S))
 
 
 def _ns(seconds: float) -> int:

@@ -65,6 +65,7 @@ def serve(
             signal_on_parent_death(0)
             server.serve()
             server.end_orphans(ORPHANS_LIVE_S)
+    channel.close()
 
 
 class ForkServer:

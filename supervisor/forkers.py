@@ -113,6 +113,12 @@ class Forkers:
         for forker in self._all:
             forker.kill()
 
+    def kill_for(self, claim_no: int) -> None:
+        """End the one that was asked for this child and does not answer."""
+        for forker in self._all:
+            if forker.was_asked_for(claim_no):
+                forker.kill()
+
     @property
     def pids(self) -> list[int]:
         """Process ids of all that live."""
@@ -130,7 +136,7 @@ class Forkers:
                 self._failures = 0
                 self._adopt(forker, names)
             case ImportFailed(error=error) if forker is self.coming:
-                self._import_failed(error)
+                self._import_failed(forker, error)
             case _:
                 self._on_reply(message)
 
@@ -142,22 +148,28 @@ class Forkers:
         if forker.generation > house.ledger.generation:
             house.renew(settings, generation=forker.generation)
 
-    def _import_failed(self, error: str) -> None:
+    def _import_failed(self, forker: ForkClient, error: str) -> None:
         line, _, where = error.partition("\n")
         facts: dict[str, Any] = {"where": where} if where else {}
-        if self.coming and self.coming.generation > self._house.ledger.generation:
+        fresh = forker.generation > self._house.ledger.generation
+        self.coming = None
+        if fresh:
             log.error("reload.failed", error=line, **facts)
         elif self._house.ledger.ever_ready:
             log.error("app.import_failed", error=line, **facts)
+            self._retry()
         else:
             self._house.ledger.refused = error
 
-    def _failed(self, forker: ForkClient, end: Exit) -> None:
-        if forker is self.coming and forker.generation > self._house.ledger.generation:
-            log.error("reload.abandoned", pid=end.pid, reason=end.words)
-            return
+    def _retry(self) -> None:
         self._failures += 1
         self._retry_at = time.monotonic_ns() + int(delay_s(self._failures - 1) * 1e9)
+
+    def _failed(self, forker: ForkClient, end: Exit) -> None:
+        if forker.generation > self._house.ledger.generation:
+            log.error("reload.failed", error=f"the new fork server ended: {end.words}")
+            return
+        self._retry()
         log.error("fork_server.exited", pid=end.pid, reason=end.words, failures=self._failures)
         if self._failures >= self._house.limits.max_boot_failures and not self._house.ledger.ever_ready:
             self._house.ledger.stranded = f"the fork server ended {self._failures} times, last with {end.words}"

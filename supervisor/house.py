@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import time
+from collections import Counter
 
 from stoker.settings import Settings
 from supervisor.drain import Drain
@@ -12,6 +14,7 @@ from supervisor.host_lock import HostLock
 from supervisor.ledger import Child, Ledger
 from supervisor.notices import Notices
 from supervisor.policy import Limits
+from supervisor.snapshot import Snapshot, view_child, view_seat
 from supervisor.totals import Names, Totals
 from worker_proc import board as shared
 from worker_proc.messages import Gauges
@@ -37,7 +40,14 @@ class House:
         self.gauges = Gauges([])
         self.lost: list[str] = []
         self.exit_code: int | None = None
+        self.restarts: Counter[tuple[str, str]] = Counter()
+        self.forking = False
         self._arrange()
+        self.snapshot = self._picture()
+
+    def publish(self) -> None:
+        """Let other threads see how things are now."""
+        self.snapshot = self._picture()
 
     def renew(self, settings: Settings, *, generation: int) -> None:
         """Want what new settings say, from children of a new generation."""
@@ -55,17 +65,34 @@ class House:
         return sum(self.place(child)[shared.SlotWord.IN_FLIGHT] for child in self.ledger.workers())
 
     def close(self) -> None:
-        """Give everything back; the lock file stays if somebody may still hold it."""
+        """Give back every descriptor. The board stays mapped while a health request may still read it."""
         self.selector.close()
-        for fd in self.event_fds.values():
+        for fd in (*self.event_fds.values(), self.board.fd):
             os.close(fd)
-        self.places.clear()
-        self.board.close()
         self.lock.close()
 
     def _arrange(self) -> None:
         queues = self.settings.queues.items()
         self.ledger.arrange({name: (queue.processes, queue.concurrency) for name, queue in queues})
+
+    def _picture(self) -> Snapshot:
+        views = {child.claim_no: view_child(child, self.place(child)) for child in self.ledger.children.values()}
+        return Snapshot(
+            at=time.monotonic_ns(),
+            stage=self.drain.stage,
+            generation=self.ledger.generation,
+            deadline=self.drain.budget.deadline,
+            drain_started_at=self.drain.started_at,
+            drain_reason=self.drain.reason,
+            forking=self.forking,
+            lease_ns=self.limits.lease,
+            seats=tuple(view_seat(seat, views) for seat in self.ledger.seats if seat.wanted),
+            children=tuple(views.values()),
+            names=self.names.table,
+            totals=self.totals,
+            restarts=dict(self.restarts),
+            gauges=self.gauges,
+        )
 
     def _add_slot(self, lanes: int) -> int:
         slot = self.board.add_slot(lanes)

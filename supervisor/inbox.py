@@ -49,8 +49,8 @@ class Inbox:
             case Ready():
                 self._ready(child)
             case WaitingForDatabase(error=error):
-                self._house.ledger.waits(child, error)
-                log.warning("child.waiting", child=child.seat.name, pid=child.pid, error=error)
+                if self._house.ledger.waits(child, error, time.monotonic_ns()):
+                    log.warning("child.waiting", child=child.seat.name, pid=child.pid, error=error)
             case AcceptStopped():
                 self._stopped(child)
             case Closed():

@@ -43,6 +43,8 @@ class Seat:
     short_lives: int = 0
     retry_at: int = 0
     parked: str = ""
+    restarts: int = 0
+    ever_ready: bool = False
     child: Child | None = None
     successor: Child | None = None
 
@@ -105,6 +107,7 @@ class Child:
     booted: bool = False
     ready_at: int = 0
     waiting: str = ""
+    waiting_since: int = 0
     stop_heard: bool = False
     retiring: bool = False
     close_sent: bool = False
@@ -189,11 +192,13 @@ class Ledger:
         """The boot deadline is off."""
         child.booted = True
 
-    def waits(self, child: Child, error: str) -> None:
-        """Alive, without a database."""
+    def waits(self, child: Child, error: str, now: int) -> bool:
+        """Alive, without a database. False if that was known."""
+        news = not child.waiting
+        if news:
+            child.waiting_since = now
         child.waiting = error
-        if child.state is State.READY:
-            child.state = State.STARTING
+        return news
 
     def ready(self, child: Child, now: int) -> Child | None:
         """Able to work. Returns the predecessor, which is to retire now."""
@@ -204,7 +209,8 @@ class Ledger:
         seat = child.seat
         if not child.ready_at:
             child.ready_at = now
-            seat.failures, seat.parked, self.ever_ready = 0, "", True
+            seat.failures, seat.parked = 0, ""
+            seat.ever_ready = self.ever_ready = True
         if seat.successor is not child:
             return None
         predecessor, seat.child, seat.successor = seat.child, child, None
@@ -255,8 +261,9 @@ class Ledger:
         return [seat for seat in self.seats if seat.role == "worker" and seat.wanted]
 
     def worker_slots(self) -> list[Slot]:
-        """Every place a worker may ever have had."""
-        return [slot for slot in self.slots if slot.queue]
+        """Every place that has a worker or may get one."""
+        wanted = {(seat.queue, seat.lanes) for seat in self.worker_seats()}
+        return [slot for slot in self.slots if slot.queue and (slot.child or (slot.queue, slot.lanes) in wanted)]
 
     def _provide(self, queue: str, lanes: int, count: int) -> None:
         have = sum((slot.queue, slot.lanes) == (queue, lanes) for slot in self.slots)

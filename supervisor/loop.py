@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 
 from stoker import logs
-from stoker.errors import Draining, SettingsInvalid
+from stoker.errors import Draining, StokerError
 from stoker.settings import Settings, resolve_runtime_dir
-from supervisor import policy
+from supervisor import capacity, policy
+from supervisor.announcing import Announcer
 from supervisor.arrivals import Arrivals
 from supervisor.drain import Request
 from supervisor.fork_client import COMMAND
 from supervisor.forkers import Forkers
 from supervisor.hands import Hands
+from supervisor.health import HealthServer
 from supervisor.host_lock import HostLock
 from supervisor.house import House
 from supervisor.inbox import Inbox
+from supervisor.notify import Notifier
 from supervisor.observing import look_at
 from supervisor.signals import SignalPipe
 from supervisor.teardown import Teardown
@@ -59,20 +63,30 @@ class Supervisor:
         """Supervise until stopped. Main thread only. Raises Draining while another run is not over."""
         if self._signals:
             raise Draining(what="This supervisor")
+        capacity.check(self._settings)
         become_subreaper()
         terminal = Terminal()
         self._signals = SignalPipe()
         self._signals.install()
         try:
-            house = House(self._settings, lock=HostLock(resolve_runtime_dir(self._settings)))
-            try:
-                run = _Run(house, self._signals, terminal=terminal, reread=self._reread, command=self._command)
+            with contextlib.ExitStack() as stack:
+                house = House(self._settings, lock=HostLock(resolve_runtime_dir(self._settings)))
+                stack.callback(house.close)
+                notifier = Notifier()
+                stack.callback(notifier.close)
+                if self._settings.health:
+                    stack.callback(_open_health(house, self._settings.health).close)
+                run = _Run(house, self._signals, notifier, terminal, self._reread, self._command)
                 return run.to_the_end()
-            finally:
-                house.close()
         finally:
             self._signals.close()
             self._signals = None
+
+
+def _open_health(house: House, address: tuple[str, int]) -> HealthServer:
+    health = HealthServer(address, board=house.board, snapshot=lambda: house.snapshot)
+    log.event("health.listening", url=health.url, readyz=f"{health.url}/readyz")
+    return health
 
 
 class _Run:
@@ -80,7 +94,7 @@ class _Run:
         self,
         house: House,
         signals: SignalPipe,
-        *,
+        notifier: Notifier,
         terminal: Terminal,
         reread: Callable[[], Settings] | None,
         command: Sequence[str],
@@ -95,6 +109,8 @@ class _Run:
         self._teardown = Teardown(house, self._hands)
         self._arrivals = Arrivals(house, self._hands)
         self._forkers = Forkers(house, on_reply=self._arrivals.reply, on_unborn=self._arrivals.unborn, command=command)
+        self._announcer = Announcer(house, notifier)
+        self._notifier = notifier
         self._look_at = 0
         self._turned_at = time.monotonic_ns()
         self._may_kill_at = 0
@@ -129,7 +145,11 @@ class _Run:
         ):
             self._act(action)
         self._tell_keeper()
-        return self._teardown.step(time.monotonic_ns())
+        done = self._teardown.step(time.monotonic_ns())
+        self._house.forking = self._forkers.serving is not None
+        self._house.publish()
+        self._announcer.look(now, importing=self._forkers.coming is not None)
+        return done
 
     def _wait(self) -> None:
         now = time.monotonic_ns()
@@ -137,7 +157,8 @@ class _Run:
         # Decisions that are due are made on a fresh look, never on an old one.
         if due := policy.next_look(ledger, now, limits=self._house.limits, stopping=stopping):
             self._look_at = min(self._look_at, due)
-        times = [self._look_at, self._teardown.next_look(now), None if stopping else self._forkers.next_look()]
+        times = [self._look_at, self._teardown.next_look(now), self._notifier.next_look()]
+        times += [] if stopping else [self._forkers.next_look()]
         wake_at = min(time for time in times if time is not None)
         for key, _ in self._house.selector.select(max(0, wake_at - now) / 1e9):
             key.data()
@@ -158,10 +179,12 @@ class _Run:
             return
         try:
             settings = self._reread() if self._reread else self._house.settings
-        except SettingsInvalid as error:
+            capacity.check(settings)
+        except StokerError as error:
             log.error("reload.failed", error=str(error))
             return
         log.event("reload.started", generation=self._house.ledger.generation + 1)
+        self._announcer.reload_began(time.monotonic_ns())
         self._forkers.start(settings, generation=self._house.ledger.generation + 1)
 
     def _notice_absence(self, now: int) -> None:
@@ -185,12 +208,15 @@ class _Run:
                     self._hands.spawn(seat, forker)
             case policy.End(child=child, kill=kill):
                 self._hands.end(child, kill)
+                if not child.pid:
+                    self._forkers.kill_for(child.claim_no)
             case policy.Retire(child=child, why=why):
                 self._inbox.retire(child, why)
             case policy.GiveUp(code=code, why=why):
                 self._house.exit_code = code
-                log.error("supervisor.gives_up", exit=code, reason=why)
-                self._teardown.request(Request.TERMINATE, why)
+                line, _, where = why.partition("\n")
+                log.error("supervisor.gives_up", exit=code, reason=line, **({"where": where} if where else {}))
+                self._teardown.request(Request.TERMINATE, line)
 
     def _tell_keeper(self) -> None:
         if keeper := self._house.ledger.keeper():

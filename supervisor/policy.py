@@ -99,13 +99,15 @@ def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     if child.retiring:
         return
     if child.ready_at or child.waiting:
+        seat.failures, seat.parked = 0, ""
         seat.short_lives = seat.short_lives + 1 if now - (child.ready_at or now) < SHORT_LIFE_NS else 0
         # The first one is replaced at once: a kill from outside is no reason to wait.
         seat.retry_at = now + _ns(delay_s(seat.short_lives - 1))
         return
     seat.failures += 1
     seat.retry_at = now + _ns(delay_s(seat.failures))
-    if seat.failures >= limits.max_boot_failures and (seat.role == "worker" or not child.ready_at):
+    # A keeper that once worked is always worth another try: without it the host's lease ends.
+    if seat.failures >= limits.max_boot_failures and (seat.role == "worker" or not seat.ever_ready):
         seat.parked = f"died {seat.failures} times before it was ready, last with {child.error or end.words}"
 
 

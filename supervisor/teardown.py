@@ -35,18 +35,16 @@ class Teardown:
         if not self._drain.request(what, reason, now):
             return
         self._write_words()
-        for child in list(self._house.ledger.children.values()):
+        for child in self._house.ledger.children.values():
             self._hands.tell(child, StopAccepting(self._drain.reason, self._drain.aborts))
-            if first and not child.booted:
+            if first and not child.booted and child.role == "worker":
                 self._send_away(child, now)
         if self._drain.stage >= Stage.CLOSING:
             self._close_workers()
         if self._drain.stage >= Stage.KEEPER_CLOSING:
             self._close_keeper()
-        event = "drain.started" if first else "drain.tightened"
-        deadline = self._drain.budget.deadline
-        left: dict[str, Any] = {} if deadline is None else {"deadline_s": round((deadline - now) / 1e9, 3)}
-        log.event(event, reason=self._drain.reason, in_flight=self._house.in_flight(), **left)
+        if self._house.exit_code is None:
+            self._tell("drain.started" if first else "drain.tightened", now)
 
     def step(self, now: int) -> bool:
         """Do what the drain is ready for; True when nobody is left."""
@@ -76,8 +74,14 @@ class Teardown:
             house.lost.append(f"{len(house.notices)} dead workers' claims could not be handed back")
         code = house.exit_code if house.exit_code is not None else KILLED if house.lost else OK
         took = round((time.monotonic_ns() - self._drain.started_at) / 1e9, 3)
-        log.event("drain.finished", took_s=took, exit=code, lost=house.lost)
+        if house.exit_code is None:
+            log.event("drain.finished", took_s=took, exit=code, lost=house.lost)
         return code
+
+    def _tell(self, event: str, now: int) -> None:
+        deadline = self._drain.budget.deadline
+        left: dict[str, Any] = {} if deadline is None else {"deadline_s": round((deadline - now) / 1e9, 3)}
+        log.event(event, reason=self._drain.reason, in_flight=self._house.in_flight(), **left)
 
     def _enter(self, stage: Stage) -> None:
         if stage is Stage.CLOSING:
@@ -112,6 +116,8 @@ class Teardown:
         if keeper := self._house.ledger.keeper():
             keeper.close_sent = True
             self._hands.tell(keeper, Close(self._drain.keeper_close_by()))
+            if not keeper.booted and not self._house.notices:
+                self._send_away(keeper, time.monotonic_ns())
 
     def _send_away(self, child: Child, now: int) -> None:
         # It holds nothing yet, so there is nothing to wait for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from worker_proc.board import BUCKETS, NAMES, OTHER, OUTCOMES, Slot, SlotWord
@@ -30,10 +30,10 @@ class Totals:
     durations: dict[str, Durations] = field(default_factory=dict)
 
     def copy(self) -> Totals:
-        """A copy that later folding does not change."""
+        """A copy to add to; what others look at stays as it is."""
         return Totals(self.jobs.copy(), dict(self.durations))
 
-    def fold(self, queue: str, counted: Iterable[tuple[str, str, int]], durations: Durations) -> None:
+    def add(self, queue: str, counted: Iterable[tuple[str, str, int]], durations: Durations) -> None:
         """Add what one child had counted: (outcome, job name, number)."""
         for outcome, name, number in counted:
             self.jobs[queue, name, outcome] += number
@@ -44,17 +44,15 @@ class Names:
     """Job names by their counter index on the board: append only, so an index never changes its meaning."""
 
     def __init__(self) -> None:
-        self.table: list[str] = []
+        self.table: tuple[str, ...] = ()
 
-    def extend(self, names: Iterable[str]) -> list[str]:
-        """Take over names not yet known, as long as the board has counters for them; returns the table."""
-        for name in names:
-            if name not in self.table and len(self.table) < NAMES:
-                self.table.append(name)
-        return list(self.table)
+    def extend(self, names: Iterable[str]) -> None:
+        """Take over names not yet known, as long as the board has counters for them."""
+        new = [name for name in names if name not in self.table]
+        self.table = (*self.table, *new)[:NAMES]
 
 
-def read_counters(slot: Slot, names: list[str]) -> list[tuple[str, str, int]]:
+def read_counters(slot: Slot, names: Sequence[str]) -> list[tuple[str, str, int]]:
     """(outcome, job name, number) of every counter of a slot that is not 0."""
     return [
         (OUTCOMES[outcome], names[index] if index < len(names) else "other", number)

@@ -54,6 +54,21 @@ class AppNotImportable(StokerError):
         )
 
 
+class HealthAddressUnusable(StokerError):
+    """The health server cannot listen where the settings say."""
+
+    code = "STOKER_HEALTH_ADDRESS_UNUSABLE"
+    exit_code = CONFIG
+    terminal = True
+
+    def __init__(self, *, host: str, port: int, error: str) -> None:
+        super().__init__(
+            cause=f"The health server cannot listen on {host}:{port}: {sentence(error)}",
+            fix=f"End whoever listens there (`ss -ltnp 'sport = :{port}'` names it), or choose another address with "
+            "`health` in stoker.toml (STOKER_HEALTH, --health); port 0 takes a free one, `off` means none.",
+        )
+
+
 class PlatformUnsupported(StokerError):
     """This command needs Linux; the library itself does not."""
 
