@@ -39,6 +39,7 @@ class House:
         self.host = socket.gethostname()
         self.gauges = Gauges([])
         self.lost: list[str] = []
+        self.finished = self.interrupted = 0
         self.exit_code: int | None = None
         self.restarts: Counter[tuple[str, str]] = Counter()
         self.forking = False

@@ -55,6 +55,8 @@ class Inbox:
                 self._stopped(child)
             case Closed():
                 child.closed = message
+                self._house.finished += message.finished
+                self._house.interrupted += message.interrupted
             case Died(error=error):
                 child.error = error
             case _:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from stoker import logs
 from stoker.errors import Draining, StokerError
@@ -215,7 +216,8 @@ class _Run:
             case policy.GiveUp(code=code, why=why):
                 self._house.exit_code = code
                 line, _, where = why.partition("\n")
-                log.error("supervisor.gives_up", exit=code, reason=line, **({"where": where} if where else {}))
+                facts: dict[str, Any] = {"where": where} if where else {}
+                log.error("supervisor.gives_up", exit=code, reason=line, **facts)
                 self._teardown.request(Request.TERMINATE, line)
 
     def _tell_keeper(self) -> None:

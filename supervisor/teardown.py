@@ -75,7 +75,8 @@ class Teardown:
         code = house.exit_code if house.exit_code is not None else KILLED if house.lost else OK
         took = round((time.monotonic_ns() - self._drain.started_at) / 1e9, 3)
         if house.exit_code is None:
-            log.event("drain.finished", took_s=took, exit=code, lost=house.lost)
+            runs: dict[str, Any] = {"finished": house.finished, "interrupted": house.interrupted, "lost": house.lost}
+            log.event("drain.finished", took_s=took, exit=code, **runs)
         return code
 
     def _tell(self, event: str, now: int) -> None:

@@ -1,0 +1,185 @@
+"""Going down, with real processes: in time, with the right exit code, and nobody left."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.supervisor.harness import Running, is_zombie
+from tests.support import scaled, until
+
+Start = Callable[..., Running]
+TERM, INT, QUIT, HUP, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGKILL
+
+
+def order(running: Running, *what: str) -> list[tuple[str, str]]:
+    return [(fact["what"], fact["role"]) for fact in running.facts() if fact["what"] in what]
+
+
+@pytest.mark.parametrize("number", [TERM, INT, QUIT])
+def test_an_idle_supervisor_ends_at_once(start: Start, number: signal.Signals) -> None:
+    running = start(queues=["good=2", "other=1"]).ready()
+    began = running.signal(number)
+    assert running.exit() == 0
+    assert time.monotonic() - began < 1
+    told = order(running, "StopAccepting", "Close")
+    assert told[-1] == ("Close", "keeper"), "the keeper closes last"
+    assert told.count(("Close", "worker")) == 3
+    assert {fact["facts"] for fact in running.facts("StopAccepting")} == {
+        f"StopAccepting(reason='{'stop' if number == QUIT else number.name}', signal={number != QUIT})"
+    }
+
+
+def test_everybody_is_told_at_the_same_moment(start: Start) -> None:
+    running = start(queues=["brief=2", "good=2"]).ready()
+    began = running.signal(TERM)
+    assert running.exit() == 0
+    heard = [fact["at"] for fact in running.facts("StopAccepting")]
+    assert len(heard) == 5
+    assert max(heard) - began < 0.5
+    closed = [fact["at"] for fact in running.facts("Close", role="worker")]
+    assert min(closed) - began >= 0.5, "phase 2 waits for the bodies"
+    assert max(closed) - began < 2.5, "and not for the deadline"
+
+
+def test_whoever_does_not_leave_is_killed_at_the_deadline_and_reported(start: Start) -> None:
+    running = start(queues=["stubborn=1", "good=1"], grace="1s").ready()
+    began = running.signal(TERM)
+    assert running.exit() == 75
+    assert 1 <= time.monotonic() - began < 3
+    died = running.facts("ChildDied")
+    assert len(died) == 1
+    assert "how='drain'" in died[0]["facts"]
+    assert "verdict='innocent'" in died[0]["facts"]
+    assert order(running, "ChildDied", "Close")[-2:] == [("ChildDied", "keeper"), ("Close", "keeper")]
+
+
+def test_a_deaf_keeper_is_killed_too(start: Start) -> None:
+    running = start(grace="1s", env={"FAKE_KEEPER": "deaf"}).ready()
+    began = running.signal(TERM)
+    assert running.exit() == 75
+    assert time.monotonic() - began < 3.5
+
+
+def test_claims_that_nobody_takes_back_cost_the_clean_exit(start: Start) -> None:
+    running = start(queues=["stubborn=1"], grace="1s", env={"FAKE_KEEPER": "mute"}).ready()
+    began = running.signal(TERM)
+    assert running.exit() == 75
+    assert time.monotonic() - began < 3.5
+    assert "could not be handed back" in running.log()
+
+
+def test_a_manual_stop_waits_and_a_termination_joins_it(start: Start) -> None:
+    running = start(queues=["stubborn=1"], grace="1s").ready()
+    running.signal(QUIT)
+    running.wait_for("drain.started", reason="stop")
+    with pytest.raises(AssertionError):
+        until(lambda: running.process.poll() is not None, within=1.5)
+    assert "signal=False" in running.facts("StopAccepting", role="worker")[0]["facts"]
+    began = running.signal(TERM)
+    assert running.exit() == 75
+    assert time.monotonic() - began < 3
+    assert "signal=True" in running.facts("StopAccepting", role="worker")[1]["facts"]
+    assert len(running.events("drain.started")) == 1
+
+
+def test_twenty_terminations_within_a_second_are_one(start: Start) -> None:
+    running = start(queues=["brief=2"], grace="5s").ready()
+    for _ in range(20):
+        if running.process.poll() is None:
+            running.signal(TERM)
+        time.sleep(0.01)
+    assert running.exit() == 0
+    assert not running.events("drain.tightened")
+    assert len(running.facts("StopAccepting")) == 3
+
+
+def test_a_third_termination_kills(start: Start) -> None:
+    running = start(queues=["stubborn=1"], grace="60s").ready()
+    running.signal(TERM)
+    running.wait_for("drain.started")
+    time.sleep(1.05)
+    running.signal(TERM)
+    tightened = running.wait_for("drain.tightened")[0]
+    assert 4 < tightened["deadline_s"] <= 5
+    time.sleep(1.05)
+    began = running.signal(TERM)
+    assert running.exit() == 75
+    assert time.monotonic() - began < 1
+
+
+def test_nobody_is_born_once_it_stops(start: Start) -> None:
+    running = start(queues=["stubborn=2"], grace="2s").ready()
+    running.signal(TERM)
+    running.wait_for("drain.started")
+    os.kill(running.facts("boot", role="worker")[0]["pid"], KILL)
+    assert running.exit() == 75
+    assert len(running.facts("boot")) == 3
+    died = running.facts("ChildDied")
+    assert len(died) == 2
+    assert "how='crash'" in died[0]["facts"]
+
+
+def test_a_signal_for_the_whole_group(start: Start) -> None:
+    running = start(queues=["good=2"]).ready()
+    os.killpg(running.pid, TERM)
+    assert running.exit() == 0
+
+
+def test_workers_that_are_stopped_do_not_hold_it_up(start: Start) -> None:
+    running = start(queues=["good=2"], grace="1s").ready()
+    for fact in running.facts("boot", role="worker"):
+        os.kill(fact["pid"], signal.SIGSTOP)
+    began = running.signal(TERM)
+    assert running.exit() == 75
+    assert time.monotonic() - began < 3
+
+
+def test_a_fork_server_that_is_stopped_does_not_hold_it_up(start: Start) -> None:
+    running = start().ready()
+    os.kill(running.events("app.imported")[0]["pid"], signal.SIGSTOP)
+    began = running.signal(TERM)
+    assert running.exit() == 0
+    assert time.monotonic() - began < 3
+
+
+def test_children_that_boot_slowly_do_not_hold_it_up(start: Start) -> None:
+    running = start(queues=["hangs=3"], grace="20s")
+    until(lambda: len(running.facts("boot", queue="hangs")) == 3, within=20)
+    began = running.signal(TERM)
+    assert running.exit() == 0
+    assert time.monotonic() - began < 3
+
+
+def test_terminated_at_any_moment_of_its_start_it_ends_in_time(start: Start) -> None:
+    for trial in range(scaled(10, 200)):
+        running = start(queues=["good=2", "slow=1"], env={"FAKE_IMPORT_S": "0.05"})
+        time.sleep(trial % 10 / 14)
+        running.signal(TERM)
+        # Before its handlers are there the signal's own action applies, and there is nothing to drain.
+        assert running.exit(within=5) in (0, -TERM)
+
+
+def test_the_lock_file_goes_and_other_locks_stay(start: Start, tmp_path: Path) -> None:
+    running = start()
+    directory = running.directory / "run"
+    running.ready()
+    assert len(list(directory.glob("host-*.lock"))) == 1
+    running.signal(TERM)
+    assert running.exit() == 0
+    assert not list(directory.glob("host-*.lock"))
+
+
+def test_after_all_children_died_it_still_ends(start: Start) -> None:
+    running = start(queues=["good=3"]).ready()
+    victims = [fact["pid"] for fact in running.facts("boot")]
+    for pid in victims:
+        os.kill(pid, KILL)
+    began = running.signal(TERM)
+    code = running.exit()
+    assert code in (0, 75), "75 when the keeper was not there to settle the deaths"
+    assert time.monotonic() - began < 3
+    assert all(is_zombie(pid) for pid in victims)
