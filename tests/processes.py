@@ -40,6 +40,8 @@ class Supervisor:
             "STOKER_RUNTIME_DIR": str(directory / "run"),
             "PYTHONPATH": str(ROOT),
             "TEST_MARK": self.mark,
+            # setproctitle would use the room of the environment, where the mark is.
+            "SPT_NOENV": "1",
             **env,
         }
         self.process: subprocess.Popen[bytes] | None = None

@@ -41,7 +41,8 @@ def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Data
         assert (view.crashes, view.attempt) == (3, 3)
         assert view.error["exit_code"] == 9
         assert db.one("select max(attempt) from stoker.finished where id = any(%s)", behind) == 1
-        assert all(times == 1 for times in db.effects("end", behind).values())
+        # What ended in the same batch before a crash, and was not yet written, runs again; nothing else does.
+        assert all(1 <= times <= 2 for times in db.effects("end", behind).values())
 
 
 def test_a_job_that_kills_its_process_is_dead_after_three(tmp_path: Path, db: Database) -> None:

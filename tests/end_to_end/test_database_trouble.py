@@ -1,0 +1,113 @@
+"""The database goes away in every way it can; nothing is lost and nothing runs twice."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.processes import running
+from tests.proxy import Proxy
+from tests.side_table import Database
+from tests.support import FULL_SCALE, until
+
+OUTAGE = 60.0 if FULL_SCALE else 6.0
+
+
+@pytest.fixture
+def proxy(db: Database) -> Iterator[Proxy]:
+    with Proxy(db.url) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_drain_under_a_blackhole_is_on_time(tmp_path: Path, db: Database, proxy: Proxy, busy: bool) -> None:
+    with running(tmp_path, proxy.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": "4s"}) as supervisor:
+        if busy:
+            (job,) = db.enqueue("plain", '{"s": 2}')
+            db.until_effect(job)
+        proxy.blackhole()
+        code, took = supervisor.stop()
+        assert took <= 4 + 2
+        assert code == (75 if busy else code)
+        proxy.heal()
+    if busy:
+        with running(tmp_path, db.url):
+            db.until_state(job, "done")
+
+
+def test_an_outage_with_jobs_running(tmp_path: Path, db: Database, proxy: Proxy) -> None:
+    with running(tmp_path, proxy.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
+        host = db.one("select id from stoker.hosts")
+        (short, long) = (db.enqueue("deaf", f'{{"s": {s}}}')[0] for s in (OUTAGE / 2, OUTAGE + 2))
+        for job in (short, long):
+            db.until_effect(job)
+        workers = {process.pid for process in supervisor.processes("stoker: worker")}
+        proxy.refuse()
+        spent = _cpu(supervisor.processes())
+        until(lambda: supervisor.health("/readyz")[0] == 503, within=35)
+        until(lambda: _cpu(supervisor.processes()) >= spent and _outage_is_over(db, short), within=OUTAGE + 10)
+        proxy.heal()
+        for job in (short, long):
+            view = db.until_state(job, "done", within=OUTAGE + 15)
+            assert (view.attempt, db.effects("start")[job]) == (1, 1)
+        supervisor.ready(within=10)
+        assert {process.pid for process in supervisor.processes("stoker: worker")} == workers
+        assert db.one("select id from stoker.hosts") == host
+
+
+def _cpu(processes: list[psutil.Process]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+def _outage_is_over(db: Database, job: int) -> bool:
+    return bool(
+        db.one(
+            "select clock_timestamp() > claimed_at + %s * interval '1 s' from stoker.jobs where id = %s", OUTAGE, job
+        )
+    )
+
+
+def test_terminated_backends_come_back(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
+        for _ in range(5):
+            db.conn.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            (job,) = db.enqueue("noop")
+            db.until_state(job, "done", within=5)
+        supervisor.ready()
+        assert len(supervisor.events("worker.ready")) >= 2
+
+
+def test_started_before_the_database(tmp_path: Path, db: Database, proxy: Proxy) -> None:
+    proxy.refuse()
+    from tests.processes import Supervisor
+
+    supervisor = Supervisor(tmp_path, proxy.url).start()
+    try:
+        until(lambda: "WaitingForDatabase" in supervisor.log or supervisor.events("database.waiting"), within=10)
+        assert supervisor.alive()
+        assert supervisor.health("/livez")[0] == 200
+        assert supervisor.health("/readyz")[0] == 503
+        proxy.heal()
+        supervisor.ready(within=5)
+        assert supervisor.stop()[0] == 0
+    finally:
+        supervisor.end()
+
+
+def test_a_keeper_in_doubt_stops_claims_and_nothing_else(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_LEASE": "6s", "STOKER_KILL_AFTER": "1s"}) as supervisor:
+        (job,) = db.enqueue("deaf", '{"s": 8}')
+        db.until_effect(job)
+        keeper = supervisor.worker_pid("stoker: keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        until(lambda: supervisor.health("/readyz")[0] == 503, within=10)
+        os.kill(keeper, signal.SIGCONT)
+        view = db.until_state(job, "done", within=15)
+        assert (view.attempt, db.effects("start")[job]) == (1, 1)
+        supervisor.ready()

@@ -1,0 +1,122 @@
+"""Signals at every moment and to everybody: always out in time, nothing lost, nobody left."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.processes import Supervisor, running
+from tests.side_table import Database
+from tests.support import scaled, until
+
+GRACE = 10.0
+
+
+def test_a_term_to_the_whole_group_drains(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": f"{GRACE}s"}) as supervisor:
+        jobs = db.enqueue("plain", '{"s": 2}', times=2)
+        for job in jobs:
+            db.until_effect(job)
+        os.killpg(supervisor.pid, signal.SIGTERM)
+        assert supervisor.wait(GRACE + 2) == 0
+    assert db.effects("start", jobs) == db.effects("end", jobs) == dict.fromkeys(jobs, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_every_process_drains(tmp_path: Path, db: Database, number: int) -> None:
+    """As systemd does with KillMode=control-group."""
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": f"{GRACE}s"}) as supervisor:
+        jobs = db.enqueue("plain", '{"s": 2}', times=2)
+        for job in jobs:
+            db.until_effect(job)
+        for process in supervisor.processes():
+            process.send_signal(number)
+        assert supervisor.wait(GRACE + 2) == 0
+    assert db.effects("end", jobs) == dict.fromkeys(jobs, 1)
+    assert db.one("select count(*) from stoker.finished where state = 'done'") == 2
+
+
+def test_a_term_to_one_worker_drains_it_and_brings_another(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue("plain", '{"s": 1}')
+        db.until_effect(job)
+        worker = supervisor.worker_pid()
+        os.kill(worker, signal.SIGTERM)
+        assert db.until_state(job, "done").attempt == 1
+        until(lambda: supervisor.processes("stoker: worker") and supervisor.worker_pid() != worker)
+        (next_job,) = db.enqueue("answer")
+        db.until_state(next_job, "done")
+
+
+@pytest.mark.parametrize(("times", "pause"), [(2, 0.2), (20, 0.04)])
+def test_impatient_terms_are_one_term(tmp_path: Path, db: Database, times: int, pause: float) -> None:
+    with running(tmp_path, db.url, {"STOKER_GRACE": f"{GRACE}s"}) as supervisor:
+        (job,) = db.enqueue("plain", '{"s": 3}')
+        db.until_effect(job)
+        for _ in range(times):
+            supervisor.send(signal.SIGTERM)
+            time.sleep(pause)
+        assert supervisor.wait(GRACE + 2) == 0
+        assert "Traceback" not in supervisor.log
+    assert (db.state(job), db.effects("start")[job]) == ("done", 1)
+
+
+def test_a_second_term_hurries_and_a_third_kills(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_GRACE": "60s"}) as supervisor:
+        (job,) = db.enqueue("deaf", '{"s": 60}')
+        db.until_effect(job)
+        for _ in range(3):
+            supervisor.send(signal.SIGTERM)
+            time.sleep(1.2)
+        assert supervisor.wait(4) == 75
+    assert (db.state(job), db.job(job).attempt) == ("ready", 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_during_start_up(tmp_path: Path, db: Database, number: int) -> None:
+    for _ in range(scaled(6, 200)):
+        _signal_while_starting(Supervisor(tmp_path, db.url, STOKER_QUEUES="default=2"), number)
+
+
+def _signal_while_starting(supervisor: Supervisor, number: int) -> None:
+    supervisor.start()
+    try:
+        time.sleep(random.uniform(0.0, 1.2))
+        supervisor.send(number)
+        code = supervisor.wait(8)
+        assert code in (0, -number), supervisor.log
+        until(lambda: not supervisor.processes(), within=5)
+    finally:
+        supervisor.end()
+
+
+def test_no_worker_comes_back_during_a_drain(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": "3s"}) as supervisor:
+        jobs = db.enqueue("deaf", '{"s": 60}', times=2)
+        for job in jobs:
+            db.until_effect(job)
+        supervisor.send(signal.SIGTERM)
+        until(lambda: supervisor.events("drain.started"))
+        before = {process.pid for process in supervisor.processes()}
+        os.kill(db.one("select pid from effects limit 1"), signal.SIGKILL)
+        while supervisor.process and supervisor.process.poll() is None:
+            assert {process.pid for process in supervisor.processes()} <= before
+            time.sleep(0.05)
+    assert {db.state(job) for job in jobs} == {"ready"}
+
+
+def test_all_workers_killed_then_a_term(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
+        for process in supervisor.processes("stoker: worker"):
+            process.kill()
+        assert supervisor.stop(within=5)[0] in (0, 75)
+
+
+def test_a_stopped_worker_does_not_hold_up_a_drain(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_GRACE": "2s"}) as supervisor:
+        os.kill(supervisor.worker_pid(), signal.SIGSTOP)
+        code, took = supervisor.stop()
+    assert (code, took < 4) == (75, True)
