@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import orjson
-from msgspec import Struct, json
+from msgspec import Struct, inspect, json
 
 from stoker.errors import Aborted, NaiveDatetime, PayloadInvalid, StokerError
 from stoker.json_faults import as_builtins, faults
@@ -26,6 +26,14 @@ _RESULT_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_NON_STR_KEYS
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _GAP = "\n…\n".encode()
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+_OBJECT_TYPES = (
+    inspect.StructType,
+    inspect.DataclassType,
+    inspect.TypedDictType,
+    inspect.DictType,
+    inspect.UnionType,
+)
 
 Decode = Callable[[str], Any]
 
@@ -59,7 +67,7 @@ def decoder(kind: Any, *, name: str) -> Decode:
     """
     if kind in (None, Any, dict, dict[str, Any], object):
         return orjson.loads
-    read: Decode = getattr(kind, "model_validate_json", None) or json.Decoder(kind).decode
+    read: Decode = getattr(kind, "model_validate_json", None) or _object_decoder(kind)
 
     def decode(text: str) -> Any:
         try:
@@ -106,6 +114,13 @@ def error_record(error: BaseException) -> dict[str, Any]:
     if isinstance(error, StokerError | Aborted):
         record["code"] = error.code
     return record
+
+
+def _object_decoder(kind: Any) -> Decode:
+    made = inspect.type_info(kind)
+    if not isinstance(made, _OBJECT_TYPES):
+        raise TypeError("a payload is a JSON object: declare a dict, a dataclass, a msgspec or pydantic type")
+    return json.Decoder(kind).decode
 
 
 def _aware_json(value: Any) -> Any:

@@ -70,16 +70,22 @@ class Retry:
         reached_cap_at = math.log(self.cap / self.base) / math.log(self.factor)
         if exponent >= reached_cap_at:
             return self.cap
-        return min(self.cap, self.base * self.factor**exponent)
+        try:
+            return min(self.cap, self.base * self.factor**exponent)
+        except OverflowError:  # A base next to zero times what is beyond any float.
+            return self.cap
 
 
 def _retry_after(error: BaseException | None) -> float | None:
-    wish = getattr(error, "retry_after", None)
+    try:
+        wish = getattr(error, "retry_after", None)
+    except Exception:  # noqa: BLE001  (a foreign property; the retry must not fail over it)
+        return None
     if isinstance(wish, timedelta):
         wish = wish.total_seconds()
-    if isinstance(wish, bool) or not isinstance(wish, int | float) or not math.isfinite(wish):
+    if isinstance(wish, bool) or not isinstance(wish, int | float) or wish != wish or wish == math.inf:
         return None
-    return min(max(0.0, float(wish)), LONGEST_WAIT)
+    return float(min(max(0, wish), LONGEST_WAIT))
 
 
 def _check(argument: str, value: object, *, low: float, high: float, whole: bool = False) -> None:
