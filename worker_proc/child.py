@@ -15,7 +15,7 @@ from stoker import client, logs
 from stoker.errors import FAILED, StokerError
 from stoker.outlet import guard_standard_streams
 from stoker.settings import Settings
-from worker_proc.board import Board
+from worker_proc.board import Board, SlotWord
 from worker_proc.channel import Channel
 from worker_proc.control import Control
 from worker_proc.messages import Died, ForkSpec
@@ -47,6 +47,7 @@ def run_child(
         client.configure(settings=settings)
         board = Board(board_fd)
         slot = board.slot(spec.offset, spec.lanes)
+        slot[SlotWord.PID] = os.getpid()
         channel = Channel.from_fd(control_fd)
         control = Control(channel=channel, board=board, slot=slot, event_fd=event_fd, grace=settings.grace)
         code = _live(spec, control, settings, wake_fds, lock_fd)

@@ -74,6 +74,7 @@ class Control:
         self.aborts = False
         self.told_to_close = False
         self.close_deadline = 0
+        self.orphaned = False
         channel.setblocking(False)
         for end in (self._signals, self._signalled):
             end.setblocking(False)
@@ -178,6 +179,7 @@ class Control:
         except BlockingIOError:
             return True
         except ChannelClosed:
+            self.orphaned = True
             self._stop("the supervisor is gone", aborts=True)
             self._close_by(time.monotonic_ns() + ORPHAN_NS)
             return False

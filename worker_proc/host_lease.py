@@ -122,12 +122,13 @@ class HostLease:
     def give_back(self) -> bool:
         """End the lease, unless a job of this host is still running. Every worker must be gone."""
         host_id = self.host_id
+        self._board[Word.TRUSTED_UNTIL] = 0
         with self._link.limited() as db:
-            ended = db.run(_drop(host_id))
-            if ended:
-                self._board[Word.TRUSTED_UNTIL] = self._board[Word.HOST_ID] = 0
-                db.run(_unlock(host_id))
-        return ended
+            if not db.run(_drop(host_id)):
+                return False
+            self._board[Word.HOST_ID] = 0
+            db.run(_unlock(host_id))
+        return True
 
     def _register(self) -> None:
         host_id = secrets.randbits(62) or 1

@@ -7,27 +7,34 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+import psycopg
+
 from stoker import logs, registry
 from stoker.drivers.calls import Keeping
 from stoker.errors import DatabaseNotGiven
 from stoker.settings import Settings
 from worker_proc.blame import Blame
 from worker_proc.board import SlotState, SlotWord
+from worker_proc.cancelling import Cancelling
 from worker_proc.control import Control
 from worker_proc.due import Due, Unparking
+from worker_proc.ending import Ending
 from worker_proc.host_lease import HostLease, Identity
 from worker_proc.link import LinkDown
 from worker_proc.messages import AnyMessage, ChildDied, Closed, ForkSpec, Ready, WaitingForDatabase
+from worker_proc.observing import Observing
 from worker_proc.outgoing import Outgoing
 from worker_proc.reaping import LateClaims, Reaping
 from worker_proc.role import Role
-from worker_proc.rota import Rota
+from worker_proc.rota import Duty, Rota
 from worker_proc.session import Session
 from worker_proc.sweeping import Sweeping
+from worker_proc.upkeep import Upkeep
 from worker_proc.wakeups import Wakeups
 
 # A reconnect that takes no longer is nobody's business.
 UNNOTICED_S: Final = 2.0
+DRAIN_LOOK_S: Final = 0.05
 
 log = logs.get("keeper")
 
@@ -51,8 +58,17 @@ class Keeper(Role):
         job_of, rng = registry.current().get, random.Random()
         blame = Blame(job_of=job_of, max_crashes=settings.max_crashes, rng=rng)
         self.reaping = Reaping(link, blame=blame, host_id=self._host_id, tell=tell)
+        self.cancelling = Cancelling(link, host_id=self._host_id, outgoing=self._outgoing)
         self.due = Due(link, wakeups=self.wakeups, settings=settings)
         self._slots = [control.board.slot(ref.offset, ref.lanes) for ref in spec.workers]
+        self._ending = Ending(control, link=link, lease=self.lease, reaping=self.reaping, workers=self._slots)
+        self._upkeep = Upkeep(control, url=url, name=spec.title, settings=settings)
+        self._rota = Rota(self._duties(spec, settings, identity), is_up=lambda: link.is_up)
+        self._announced = ""
+        self._down_since = 0.0
+
+    def _duties(self, spec: ForkSpec, settings: Settings, identity: Identity) -> list[Duty]:
+        link = self.session
         late = LateClaims(
             link,
             reaping=self.reaping,
@@ -61,13 +77,11 @@ class Keeper(Role):
             living=self._living,
             every=settings.renew_every,
         )
+        sweeping = Sweeping(link, settings=settings)
+        observing = Observing(link, lease=self.lease, identity=identity, sweeping=sweeping, settings=settings)
         unparking = Unparking(link, names=spec.names, wakeups=self.wakeups, settings=settings)
-        self._rota = Rota(
-            [self.reaping, self.wakeups, self.lease, self.due, late, Sweeping(link, settings=settings), unparking],
-            is_up=lambda: link.is_up,
-        )
-        self._announced = ""
-        self._down_since = 0.0
+        # Deaths and renewals first; whoever judges a host dead comes before those who sweep after it.
+        return [self.reaping, self.lease, self.wakeups, self.due, self.cancelling, late, observing, sweeping, unparking]
 
     @property
     def done(self) -> bool:
@@ -76,7 +90,8 @@ class Keeper(Role):
 
     def turn(self) -> float:
         """Run what is due."""
-        self._outgoing.flush()
+        if gauges := self._upkeep.gauges():
+            self._outgoing.tell(gauges)
         try:
             if not self.session.is_up:
                 return self._reconnect()
@@ -94,12 +109,25 @@ class Keeper(Role):
         self.control.wait(seconds, [self.session.fileno()] if self.session.is_up else [])
 
     def drain(self) -> Closed:
-        """The last duties."""
-        return Closed(finished=0, interrupted=0, abandoned=0)
+        """Go on until nothing is left to settle."""
+        self._ending.begin()
+        self._upkeep.stop(within=0.0)
+        while not self._is_over():
+            self.wait(min(self.turn(), DRAIN_LOOK_S))
+        return Closed(finished=0, interrupted=self._ending.handed_back, abandoned=len(self.reaping.waiting))
+
+    def _is_over(self) -> bool:
+        try:
+            return self._ending.over
+        except (LinkDown, psycopg.Error) as error:
+            self._session_lost(error)
+            return False
 
     def close(self) -> None:
-        """End the session."""
+        """End the session; what the lease is worth without it stays on the board."""
+        self._upkeep.stop(within=DRAIN_LOOK_S)
         self.session.drop()
+        self.lease.session_ended()
 
     def _reconnect(self) -> float:
         if (pause := self.session.retry_in) > 0:
@@ -110,6 +138,7 @@ class Keeper(Role):
             self._say_waiting(str(error))
             return self.session.retry_in
         log.event("database.connected", connection="session")
+        self._upkeep.start()
         self._down_since = 0.0
         self.lease.due_at = 0.0
         # Whatever was said while nobody listened:
@@ -117,7 +146,7 @@ class Keeper(Role):
         self.wakeups.wake_all()
         return 0.0
 
-    def _session_lost(self, error: LinkDown) -> None:
+    def _session_lost(self, error: Exception) -> None:
         log.warning("database.connection_lost", connection="session", error=str(error))
         self.session.drop()
         self.lease.session_ended()
@@ -147,6 +176,8 @@ class Keeper(Role):
                 self.wakeups.hear(payload)
             case "stoker_due":
                 self.due.hear()
+            case "stoker_cancel":
+                self.cancelling.hear(payload)
 
     def _host_id(self) -> int:
         return self.lease.host_id

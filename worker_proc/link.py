@@ -83,6 +83,11 @@ class Link:
         with self._control.limit(self._severer, seconds):
             yield driver
 
+    def sever(self) -> None:
+        """Make whatever waits on the connection fail at once; any thread."""
+        if severer := self._severer:
+            severer.sever()
+
     def drop(self) -> None:
         """Close what is open; again is fine."""
         driver, severer = self._driver, self._severer

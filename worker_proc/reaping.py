@@ -100,18 +100,11 @@ class LateClaims:
         now = time.monotonic()
         self.due_at = now + self._every
         with self._link.limited() as db:
-            holding = db.run(_holding(self._host_id()))
-            dead = holding & self._reaping.reaped
-            dead |= self._strays.find(holding - self._reaping.waiting, self._living(), now)
-            if dead:
-                self._hand_back(db, dead)
-
-    def _hand_back(self, db: PostgresDriver, claim_nos: set[int]) -> None:
-        for page in _held(db, self._host_id(), claim_nos):
-            settled = db.settle(
-                [Settlement(job_id=run.job_id, run_no=run.run_no, outcome="handed_back") for run in page]
-            )
-            log.warning("claims.late", claim_nos=sorted(claim_nos), jobs=len(settled))
+            holders = holding(db, self._host_id())
+            dead = holders & self._reaping.reaped
+            dead |= self._strays.find(holders - self._reaping.waiting, self._living(), now)
+            if dead and (jobs := hand_back(db, self._host_id(), dead)):
+                log.warning("claims.late", claim_nos=sorted(dead), jobs=jobs)
 
 
 class Strays:
@@ -131,6 +124,22 @@ class Strays:
         return {claim_no for claim_no, since in self._since.items() if now - since >= STRAY_S}
 
 
+def holding(db: PostgresDriver, host_id: int) -> set[int]:
+    """The claim numbers under which rows of a host are running."""
+    return db.run(Call(statement("list_holders"), {"host": host_id}, lambda rows: {row[0] for row in rows}))
+
+
+def hand_back(db: PostgresDriver, host_id: int, claim_nos: Collection[int]) -> int:
+    """Put everything these incarnations hold back in line, uncounted; returns how many jobs."""
+    if not claim_nos:
+        return 0
+    jobs = 0
+    for page in _held(db, host_id, claim_nos):
+        unstarted = [Settlement(job_id=run.job_id, run_no=run.run_no, outcome="handed_back") for run in page]
+        jobs += len(db.settle(unstarted))
+    return jobs
+
+
 def _held(db: PostgresDriver, host_id: int, claim_nos: Iterable[int]) -> Iterator[list[HeldRun]]:
     after = 0
     while page := db.run(_read_held(host_id, sorted(claim_nos), after)):
@@ -141,10 +150,6 @@ def _held(db: PostgresDriver, host_id: int, claim_nos: Iterable[int]) -> Iterato
 def _read_held(host_id: int, claim_nos: list[int], after: int) -> Call[list[HeldRun]]:
     params = {"host": host_id, "claim_nos": claim_nos, "after": after, "limit": PAGE}
     return Call(statement("read_held"), params, lambda rows: [HeldRun(*row) for row in rows])
-
-
-def _holding(host_id: int) -> Call[set[int]]:
-    return Call(statement("list_holders"), {"host": host_id}, lambda rows: {row[0] for row in rows})
 
 
 def _report(death: ChildDied, held: list[HeldRun], settlements: list[Settlement], settled: list[Settled]) -> None:
