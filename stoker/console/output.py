@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -42,11 +43,10 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: S
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
-    width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
-    console = Console(width=width)
-    with console.capture() as captured:
-        console.print(table)
-    say("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    drawn = io.StringIO()
+    Console(file=drawn, force_terminal=on_terminal, width=None if on_terminal else _NO_TERMINAL_WIDTH).print(table)
+    say("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()))
 
 
 def explain(error: StokerError) -> None:
