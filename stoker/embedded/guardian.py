@@ -1,4 +1,4 @@
-"""The process that owns the embedded server: `python -m stoker.embedded.guardian ORDER`, started by a client.
+"""The process that owns the embedded server, started by a client.
 
 It makes the cluster, runs the server, starts it again after a crash, and stops it with the last user. The server gets a
 fast stop from the kernel when the guardian is killed.
@@ -163,7 +163,3 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         server.send_signal(IMMEDIATE_STOP)
         server.wait()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,17 +2,16 @@
 
 import contextlib
 import os
-import site
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import stoker
 from stoker.embedded.order import Order
 from stoker.embedded.paths import Layout
 
+_SCRIPT = Path(__file__).with_name("boot.py")
 _ROTATE_ABOVE = 10 * 1024 * 1024
 _TAIL = 4000
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -33,7 +32,7 @@ def start_guardian(layout: Layout, order: Order) -> Iterator[Started]:
     try:
         began_at = os.fstat(log).st_size
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stoker.embedded.guardian", order.dump()],
+            [sys.executable, "-P", str(_SCRIPT), order.dump()],
             cwd="/",
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -68,9 +67,5 @@ def _open_log(log: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """What Python needs to find this very package, and nothing else of the client's: no secrets, no notify socket."""
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("PYTHON")}
-    home = str(Path(stoker.__file__).parents[1])
-    if home not in site.getsitepackages():
-        kept["PYTHONPATH"] = os.pathsep.join(filter(None, [home, kept.get("PYTHONPATH")]))
-    return kept
+    """What Python needs, and nothing else of the client's: no secrets, no notify socket."""
+    return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("PYTHON")}

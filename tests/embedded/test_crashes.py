@@ -40,6 +40,7 @@ def kill_guardian(root: Path) -> None:
     pid = until(lambda: guardian_pid(root))
     assert pid
     os.kill(pid, signal.SIGKILL)
+    until(lambda: gone(pid))  # while it dies its server can still be joined
 
 
 def test_killing_the_only_user_stops_the_server(root: Path, other_user: StartUser) -> None:
