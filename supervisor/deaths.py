@@ -43,7 +43,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         after_death(child, end, time.monotonic_ns(), limits=house.limits)
         child.seat.restarts += 1
         house.restarts[child.role, _reason(child, how)] += 1
-        if end.code == CONFIG and not house.ledger.ever_ready:
+        if end.code == CONFIG and not child.seat.ever_ready and child.generation == 1:
             house.ledger.refused = child.error or f"{child.seat.name} refused to start"
     house.ledger.exited(child)
     _empty(house, child, place)

@@ -48,6 +48,7 @@ class ForkClient:
         self.state = ServerState.IMPORTING
         self.names: list[str] = []
         self.error = ""
+        self.killed = False
         self._open: set[int] = set()
         self._on_reply = on_reply
         ours, theirs = Channel.pair()
@@ -99,8 +100,9 @@ class ForkClient:
             self.kill()
 
     def kill(self) -> None:
-        """End it and whatever its import started. Its children live on, unguarded."""
-        if self.state is not ServerState.EXITED:
+        """End it and whatever its import started, once. Its children live on, unguarded."""
+        if self.state is not ServerState.EXITED and not self.killed:
+            self.killed = True
             os.killpg(self.pid, signal.SIGKILL)
 
     def hear(self) -> None:

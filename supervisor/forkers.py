@@ -65,7 +65,7 @@ class Forkers:
 
     def look_after(self, now: int) -> None:
         """Start again after a failure, end an import that takes too long, let go of those nobody needs any more."""
-        if self.coming and now > self.coming.born_at + self._house.limits.boot:
+        if (due := self._import_limit()) and now >= due and self.coming:
             log.error("app.import_hangs", pid=self.coming.pid, limit_s=self._house.settings.boot_deadline)
             self.coming.kill()
         if not self.current and not self.coming and now >= self._retry_at and not self._house.drain.stopping:
@@ -77,9 +77,7 @@ class Forkers:
 
     def next_look(self) -> int | None:
         """When `look_after` is due next."""
-        if self.coming:
-            return self.coming.born_at + self._house.limits.boot + 1
-        return None if self.current else self._retry_at
+        return self._import_limit() if self.coming else None if self.current else self._retry_at
 
     def hear(self) -> None:
         """Take replies that wait: whoever was born must be known before the dead are looked at."""
@@ -160,6 +158,10 @@ class Forkers:
             self._retry()
         else:
             self._house.ledger.refused = error
+
+    def _import_limit(self) -> int | None:
+        coming = self.coming
+        return coming.born_at + self._house.limits.boot if coming and not coming.killed else None
 
     def _retry(self) -> None:
         self._failures += 1

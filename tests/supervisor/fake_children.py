@@ -8,8 +8,10 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any, NoReturn
 
+from stoker.errors import AppNotImportable, StokerError
 from stoker.settings import Settings
 from supervisor.fork_server import serve
 from worker_proc.board import Board, Slot, SlotState, SlotWord, Word
@@ -81,6 +83,8 @@ class FakeChild:
                 self.slot[SlotWord.STATE] = SlotState.DRAINING
                 self.channel.send(AcceptStopped(self.slot[SlotWord.IN_FLIGHT]))
             case Close() | Recycle():
+                self.slot.clear_lane(0)
+                self.slot[SlotWord.IN_FLIGHT] = 0
                 self.channel.send(Closed(0, 0, 0))
                 os._exit(0)
 
@@ -214,9 +218,23 @@ def fake_child(
     os._exit(0)
 
 
+class BrokenApp(AppNotImportable):
+    """What the supervisor is told when the directory has a file of that name."""
+
+    def __init__(self) -> None:
+        StokerError.__init__(self, cause="", fix="")
+
+    def __str__(self) -> str:
+        return "the fake does not import"
+
+
 def load(modules: tuple[str, ...]) -> list[str]:
     """Pretend to import the application."""
     time.sleep(float(os.environ.get("FAKE_IMPORT_S", "0")))
+    if os.environ.get("FAKE_IMPORT") == "crash":
+        os.abort()
+    if Path("broken").exists():
+        raise BrokenApp
     return ["noop", "render"]
 
 

@@ -1,13 +1,16 @@
 """Starts a real supervisor over fake children and sees to it that nothing of it is left."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,11 +22,24 @@ HERE = Path(__file__).parent
 class Running:
     """One supervisor process: its log, the facts its fakes noted, and whoever of it is alive."""
 
-    def __init__(self, directory: Path, *, env: dict[str, str] | None = None, **overrides: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        env: dict[str, str] | None = None,
+        toml: str = "",
+        broken: bool = False,
+        terminal: int | None = None,
+        **overrides: Any,
+    ) -> None:
         self.directory = directory
         self._facts, self._log = directory / "facts", directory / "log"
         settings = {"health": "off", "grace": "3s", "runtime_dir": str(directory / "run"), **overrides}
         settings["queues"] = settings.get("queues", ["good=1"])
+        (directory / "stoker.toml").write_text(toml)
+        if broken:
+            (directory / "broken").touch()
+        self._terminal = terminal
         with self._log.open("wb") as log:
             self.process = self._start(settings, env or {}, log)
 
@@ -41,6 +57,7 @@ class Running:
             cwd=self.directory,
             stderr=log,
             start_new_session=True,
+            preexec_fn=None if self._terminal is None else partial(_take_terminal, self._terminal),
         )
 
     @property
@@ -116,6 +133,10 @@ class Running:
                 self.process.wait()
         for pid in self.alive():
             os.kill(pid, signal.SIGKILL)
+
+
+def _take_terminal(fd: int) -> None:
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
 
 
 def is_zombie(pid: int) -> bool:

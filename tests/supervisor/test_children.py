@@ -1,0 +1,158 @@
+"""Children that misbehave, and what the supervisor makes of it. Real processes."""
+
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.supervisor.harness import Running, is_zombie
+from tests.support import until
+
+Start = Callable[..., Running]
+SHORT_LEASE = {"lease": "2.5s", "renew_every": "500ms", "kill_after": "300ms"}
+
+
+def test_a_worker_that_cannot_boot_is_tried_with_growing_pauses_and_then_parked(start: Start) -> None:
+    running = start(queues=["good=1", "dies=1"], max_boot_failures=4, health="127.0.0.1:0")
+    parked = running.wait_for("slot.parked")[0]
+    assert "died 4 times" in parked["reason"]
+    assert "the fake cannot boot" in parked["reason"]
+    moments = [fact["at"] for fact in running.facts("boot", queue="dies")]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    assert len(pauses) == 3
+    assert 0.08 < pauses[0] < pauses[1] < pauses[2]
+    code, body = running.get("/readyz")
+    assert code == 503
+    assert any("is parked" in reason for reason in body["reasons"])
+    assert body["queues"]["good"]["ready_slots"] == 1
+    seat = next(seat for seat in running.get("/status")[1]["seats"] if seat["queue"] == "dies")
+    assert seat["state"] == "parked"
+
+
+def test_when_nothing_can_run_it_gives_up(start: Start) -> None:
+    running = start(queues=["dies=2"], max_boot_failures=2)
+    assert running.exit(within=20) == 70
+    assert "no worker can run" in running.events("supervisor.gives_up")[0]["reason"]
+
+
+def test_a_refusal_by_configuration_is_78(start: Start) -> None:
+    running = start(queues=["good=1", "refuses=1"])
+    assert running.exit(within=20) == 78
+    assert running.events("supervisor.gives_up")[0]["reason"] == "the fake is not configured"
+
+
+def test_a_boot_that_hangs_is_ended_and_tried_again(start: Start) -> None:
+    running = start(queues=["hangs=1"], boot_deadline="2s")
+    killed = running.wait_for("child.killed", count=2)
+    assert killed[0]["why"] == "did not boot in time"
+    assert len(running.facts("boot", queue="hangs")) >= 2
+
+
+def test_waiting_for_the_database_is_not_a_boot_failure(start: Start) -> None:
+    running = start(queues=["waits=1"], boot_deadline="2s", health="127.0.0.1:0")
+    running.wait_for("child.waiting")
+    with pytest.raises(AssertionError):
+        until(lambda: running.events("child.killed") or running.events("child.exited"), within=2.5)
+    code, body = running.get("/readyz")
+    assert code == 503
+    assert "worker waits/0 waits for PostgreSQL: nobody answers" in body["reasons"]
+
+
+def test_a_run_beyond_its_hard_deadline_ends_with_its_process(start: Start) -> None:
+    running = start(queues=["late=1"]).ready()
+    killed = running.wait_for("child.killed")[0]
+    assert killed["how"] == "timeout"
+    died = until(lambda: running.facts("ChildDied"))[0]["facts"]
+    assert "how='timeout'" in died
+    assert "run_no=1, verdict='blamed'" in died
+
+
+def test_a_cancelled_run_that_goes_on_ends_with_its_process(start: Start) -> None:
+    running = start(queues=["stubborn=1"], env={"FAKE_KEEPER": "cancels"}, **SHORT_LEASE).ready()
+    os.kill(running.facts("boot", role="keeper")[0]["pid"], signal.SIGKILL)
+    until(lambda: running.facts("Cancel"))
+    killed = running.wait_for("child.killed")[0]
+    assert killed["how"] == "cancel"
+    assert len(running.facts("Cancel")) == 1
+    assert "verdict='blamed'" in until(lambda: running.facts("ChildDied"))[0]["facts"]
+
+
+def test_a_worker_without_a_sign_of_life_is_replaced(start: Start) -> None:
+    running = start(queues=["busy=1"], health="127.0.0.1:0", **SHORT_LEASE).ready()
+    victim = running.facts("boot", role="worker")[0]["pid"]
+    os.kill(victim, signal.SIGSTOP)
+    until(lambda: running.get("/readyz")[0] == 503, within=5)
+    killed = running.wait_for("child.killed")[0]
+    assert (killed["how"], killed["pid"]) == ("stuck", victim)
+    until(lambda: running.get("/readyz")[0] == 200)
+
+
+def test_a_supervisor_that_was_away_kills_nobody_for_it(start: Start) -> None:
+    running = start(queues=["busy=1"], **SHORT_LEASE).ready()
+    everybody = [running.pid, *(fact["pid"] for fact in running.facts("boot"))]
+    for pid in everybody:
+        os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(AssertionError):
+        until(lambda: False, within=4)
+    for pid in everybody:
+        os.kill(pid, signal.SIGCONT)
+    running.wait_for("loop.was_away")
+    running.signal(signal.SIGTERM)
+    assert running.exit() == 0
+    assert not running.events("child.killed")
+
+
+def test_deaths_are_told_to_the_next_keeper_when_the_first_did_not_settle_them(start: Start) -> None:
+    running = start(queues=["busy=1"], env={"FAKE_KEEPER": "mute"}).ready()
+    os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGKILL)
+    until(lambda: running.facts("ChildDied"))
+    os.kill(running.facts("boot", role="keeper")[0]["pid"], signal.SIGKILL)
+    told = until(lambda: running.facts("ChildDied", claim_no=running.facts("boot", role="keeper")[-1]["claim_no"]))
+    assert told[0]["facts"] == running.facts("ChildDied")[0]["facts"]
+
+
+def test_when_the_host_was_judged_dead_every_worker_is_replaced(start: Start) -> None:
+    running = start(queues=["deaf=1", "good=1"], env={"FAKE_KEEPER": "loses"}, **SHORT_LEASE)
+    running.wait_for("host.lost")
+    until(lambda: len(running.facts("boot", queue="good")) == 2)
+    until(lambda: len(running.facts("boot", queue="deaf")) == 2)
+    first = running.facts("boot", queue="deaf")[0]["pid"]
+    until(lambda: is_zombie(first))
+
+
+def test_a_worker_that_has_done_enough_is_replaced_before_it_goes(start: Start) -> None:
+    running = start(queues={"worn": {"processes": 2, "max_jobs": 40, "jitter": 0.0}}, health="127.0.0.1:0")
+    retired = running.wait_for("child.retired", count=3)
+    assert {entry["reason"] for entry in retired} == {"its successor is ready"}
+    boots = [fact["at"] for fact in running.facts("boot", queue="worn")]
+    recycled = running.facts("Recycle")
+    assert boots[2] < recycled[0]["at"], "the successor came first"
+    assert boots[3] > recycled[0]["at"], "one at a time"
+    assert not running.events("readiness.lost")
+    done = [line for line in running.get("/metrics")[1].splitlines() if line.startswith("stoker_jobs_total")]
+    assert float(done[0].split()[-1]) >= 150
+    assert 'job="noop",outcome="ok",queue="worn"' in done[0] or 'queue="worn",job="noop",outcome="ok"' in done[0]
+
+
+def test_a_worker_that_was_told_to_stop_by_somebody_else_is_replaced(start: Start) -> None:
+    running = start(queues=["good=1"]).ready()
+    os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGTERM)
+    running.wait_for("worker.ready", count=2)
+
+
+def test_a_keeper_that_dies_is_back_at_once(start: Start) -> None:
+    running = start(queues=["good=1"], health="127.0.0.1:0").ready()
+    for count in (2, 3):
+        os.kill(running.facts("boot", role="keeper")[-1]["pid"], signal.SIGKILL)
+        running.wait_for("keeper.ready", count=count)
+    until(lambda: running.get("/readyz")[0] == 200)
+
+
+def test_children_do_not_find_what_is_meant_for_the_supervisor(start: Start) -> None:
+    running = start(queues=["good=1"], env={"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "30000000"}).ready()
+    server = running.events("app.imported")[0]["pid"]
+    names = {entry.partition(b"=")[0] for entry in Path(f"/proc/{server}/environ").read_bytes().split(b"\0")}
+    assert not names & {b"NOTIFY_SOCKET", b"WATCHDOG_USEC", b"STOKER_RUN_OVERRIDES"}
