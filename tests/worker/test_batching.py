@@ -1,0 +1,44 @@
+"""Batch sizes: 1 until known, twofold growth to 20 ms of work, 1 again as soon as something runs long."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker_proc.batching import Batching
+
+
+def test_unknown_is_one() -> None:
+    assert Batching(cap=100).next() == 1
+
+
+def test_short_jobs_grow_the_batch_to_the_cap() -> None:
+    batching = Batching(cap=50)
+    sizes = []
+    for _ in range(8):
+        batching.observe(0.00001)
+        sizes.append(batching.next())
+    assert sizes == [2, 4, 8, 16, 32, 50, 50, 50]
+
+
+def test_the_batch_is_about_20_ms_of_work() -> None:
+    batching = Batching(cap=500)
+    for _ in range(20):
+        batching.observe(0.002)
+        size = batching.next()
+    assert size == 10
+
+
+def test_one_long_job_shrinks_it_at_once() -> None:
+    batching = Batching(cap=500)
+    for _ in range(20):
+        batching.observe(0.0001)
+        batching.next()
+    batching.observe(1.0)
+    assert batching.next() == 1
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e6)), st.integers(1, 500))
+def test_always_between_one_and_the_cap(durations: list[float], cap: int) -> None:
+    batching = Batching(cap=cap)
+    for seconds in durations:
+        batching.observe(seconds)
+        assert 1 <= batching.next() <= cap
