@@ -53,15 +53,15 @@ class Registry:
 
     def add_on_start(self, hook: Hook) -> None:
         """Declare what runs in a worker before its first job."""
-        self._on_start[source(hook)] = hook
+        self._on_start[_identity(hook)] = hook
 
     def add_on_stop(self, hook: Hook) -> None:
         """Declare what runs in a worker after its last job."""
-        self._on_stop[source(hook)] = hook
+        self._on_stop[_identity(hook)] = hook
 
     def add_middleware(self, wrap: Middleware) -> None:
         """Declare what goes around every run; the first one declared is the outermost."""
-        self._middleware[source(wrap)] = wrap
+        self._middleware[_identity(wrap)] = wrap
         self.middleware = tuple(self._middleware.values())
 
 
@@ -92,3 +92,8 @@ def source(fn: Callable[..., Any]) -> str:
     """File and line: equal for one function imported twice, under whatever module name."""
     code = fn.__code__
     return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _identity(fn: Callable[..., Any]) -> str:
+    # A function made inside another one is a new one each time, not the same one imported twice.
+    return f"{source(fn)} {id(fn)}" if "<locals>" in fn.__qualname__ else source(fn)

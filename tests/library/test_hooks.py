@@ -1,0 +1,141 @@
+"""Hooks and the registry they are declared in."""
+
+import asyncio
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker import Ctx, job, middleware, on_start, on_stop, registry
+from stoker.errors import JobDeclarationInvalid
+from stoker.hooks import run_start_hooks, run_stop_hooks
+from stoker.registry import Registry
+
+
+def test_start_hooks_run_in_order_and_stop_hooks_backwards(declared: Registry) -> None:
+    calls: list[str] = []
+    on_start(lambda: calls.append("start 1"))
+
+    @on_start
+    async def start_later() -> None:
+        await asyncio.sleep(0)
+        calls.append("start 2")
+
+    @on_stop
+    async def stop_later() -> None:
+        await asyncio.sleep(0)
+        calls.append("stop 1")
+
+    on_stop(lambda: calls.append("stop 2"))
+    run_start_hooks(declared)
+    run_stop_hooks(declared)
+    assert calls == ["start 1", "start 2", "stop 2", "stop 1"]
+
+
+def test_async_hooks_run_where_the_caller_wants(declared: Registry) -> None:
+    loops: list[Any] = []
+
+    @on_start
+    async def start_later() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    with asyncio.Runner() as runner:
+        run_start_hooks(declared, run_coroutine=runner.run)
+        assert loops == [runner.get_loop()]
+
+
+def test_a_start_hook_that_fails_stops_the_start(declared: Registry) -> None:
+    calls: list[int] = []
+    on_start(lambda: 1 / 0)
+    on_start(lambda: calls.append(1))
+    with pytest.raises(ZeroDivisionError):
+        run_start_hooks(declared)
+    assert calls == []
+
+
+def test_a_stop_hook_that_fails_stops_no_other(declared: Registry, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+    on_stop(lambda: calls.append(1))
+    on_stop(lambda: 1 / 0)
+    run_stop_hooks(declared)
+    assert calls == [1]
+    assert "hook.failed" in caplog.text and "ZeroDivisionError" in caplog.text
+
+
+def test_a_hook_is_still_its_function() -> None:
+    def start() -> int:
+        return 3
+
+    assert on_start(start) is start
+    assert on_stop(start) is start
+    assert middleware(_through) is _through
+
+
+def _through(ctx: Ctx) -> Iterator[None]:
+    yield
+
+
+def _plain(ctx: Ctx) -> None: ...
+
+
+async def _asynchronous(ctx: Ctx) -> Any:
+    yield
+
+
+def _without_ctx() -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("wrong", [_plain, _asynchronous, _without_ctx, 3])
+def test_middleware_is_a_generator_function_of_the_context(wrong: Any) -> None:
+    with pytest.raises(JobDeclarationInvalid, match="middleware"):
+        middleware(wrong)
+
+
+@pytest.mark.parametrize("wrong", [_plain, _through, _without_ctx, print, None])
+def test_a_hook_is_a_function_without_arguments(wrong: Any) -> None:
+    for declare in (on_start, on_stop):
+        with pytest.raises(JobDeclarationInvalid, match=declare.__name__):
+            declare(wrong)
+
+
+def test_what_is_imported_twice_is_declared_once(declared: Registry, tmp_path: Path) -> None:
+    source = tmp_path / "app.py"
+    source.write_text(
+        "from stoker import job, middleware, on_start\n"
+        "@on_start\ndef start(): ...\n"
+        "@middleware\ndef around(ctx): yield\n"
+        "@job\ndef work(payload): ...\n"
+    )
+    modules = [runpy.run_path(str(source), run_name=name) for name in ("app", "__main__")]
+    assert declared.on_start == (modules[1]["start"],)
+    assert declared.middleware == (modules[1]["around"],)
+    assert list(declared.jobs.values()) == [modules[1]["work"]]
+
+
+def test_hooks_from_one_factory_are_different_hooks(declared: Registry) -> None:
+    opened: list[str] = []
+
+    def pool(name: str) -> None:
+        @on_start
+        def open_pool() -> None:
+            opened.append(name)
+
+    pool("a")
+    pool("b")
+    run_start_hooks(declared)
+    assert opened == ["a", "b"]
+
+
+def test_declarations_go_to_the_registry_in_use(declared: Registry) -> None:
+    with registry.use(Registry()) as other:
+        assert registry.current() is other
+
+        @job
+        def work(payload: dict[str, Any]) -> None: ...
+
+    assert registry.current() is declared
+    assert (other.names(), declared.names()) == (["work"], [])
+    assert declared.get("work") is None
