@@ -16,6 +16,10 @@ from stoker.sql import schema_directory
 # Any two migrators of one database meet here.
 _LOCK: Final = 0x5374_6F6B_6572  # "Stoker"
 _NAME: Final = re.compile(r"(\d{4})_\w+\.sql")
+_HAS_META: Final = (
+    "select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
+    " where n.nspname = 'stoker' and c.relname = 'meta'"
+)
 _MIN_CODE: Final = re.compile(r"^-- min_code: (\d+)$", re.MULTILINE)
 
 
@@ -65,7 +69,8 @@ def code_version() -> int:
 def schema_version(conn: Connection) -> SchemaVersion:
     """Read the version of a database."""
     cursor = conn.cursor(row_factory=tuple_row)
-    if cursor.execute("select to_regclass('stoker.meta') is null").fetchone() == (True,):
+    # Not to_regclass: it answers from a cache that another migrator's commit need not have reached yet.
+    if cursor.execute(_HAS_META).fetchone() is None:
         return SchemaVersion(0, 0)
     row = cursor.execute("select version, min_code from stoker.meta").fetchone()
     return SchemaVersion(*row) if row else SchemaVersion(0, 0)
