@@ -6,14 +6,13 @@ import asyncio
 import os
 import select
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg import AsyncConnection, Connection
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
 
 from stoker.database import connect, connect_async
 
@@ -36,7 +35,10 @@ class _Held(Generic[C]):
         """True when it is this process's, alive as far as one can tell without asking, and between transactions."""
         if self._pid != os.getpid() or self.conn.closed:
             return False
-        return _is_quiet(self.conn.pgconn) and self.conn.pgconn.transaction_status == TransactionStatus.IDLE
+        # An idle server says nothing but its farewell.
+        return self.conn.pgconn.transaction_status == TransactionStatus.IDLE and not _is_readable(
+            self.conn.pgconn.socket
+        )
 
     def __del__(self) -> None:
         if self._pid == os.getpid():
@@ -45,12 +47,23 @@ class _Held(Generic[C]):
             _foreign.append(self.conn)
 
 
-class _Turn:
-    """What the tasks of one event loop share."""
+class _Shared:
+    """What the tasks of one event loop share: a connection, and whose turn it is."""
 
     def __init__(self) -> None:
-        self.lock = asyncio.Lock()
+        self.turn = asyncio.Lock()
         self.held: _Held[AsyncConnection[Any]] | None = None
+        self._until_shutdown = self._drop_at_shutdown()
+
+    async def watch(self) -> None:
+        """Have the running loop end the connection when it ends itself: `asyncio.run` closes what generators hold."""
+        await anext(self._until_shutdown)
+
+    async def _drop_at_shutdown(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self.held = None
 
 
 class OwnConnections:
@@ -63,7 +76,7 @@ class OwnConnections:
         self._find_url = url
         self.url = ""
         self._of_thread = threading.local()
-        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
 
     def get(self) -> Connection[Any]:
         """This thread's connection. Raises DriverUnavailable."""
@@ -76,12 +89,22 @@ class OwnConnections:
     @asynccontextmanager
     async def take_async(self) -> AsyncIterator[AsyncConnection[Any]]:
         """This event loop's connection; its tasks take turns. Raises DriverUnavailable."""
-        turn = self._of_loop.setdefault(asyncio.get_running_loop(), _Turn())
-        async with turn.lock:
-            if turn.held is None or not turn.held.is_usable():
-                turn.held = None
-                turn.held = _Held(await connect_async(self._refreshed_url(), name=_NAME))
-            yield turn.held.conn
+        shared = await self._shared()
+        async with shared.turn:
+            if shared.held is None or not shared.held.is_usable():
+                shared.held = None
+                shared.held = _Held(await connect_async(self._refreshed_url(), name=_NAME))
+            yield shared.held.conn
+
+    async def _shared(self) -> _Shared:
+        loop = asyncio.get_running_loop()
+        shared = self._of_loop.get(loop)
+        if shared is None:
+            for known in [known for known in self._of_loop if known.is_closed()]:
+                del self._of_loop[known]
+            shared = self._of_loop[loop] = _Shared()
+            await shared.watch()
+        return shared
 
     def _refreshed_url(self) -> str:
         self.url = self._find_url()
@@ -94,18 +117,6 @@ class OwnConnections:
     def close_async(self) -> None:
         """Close the connection of the running event loop."""
         self._of_loop.pop(asyncio.get_running_loop(), None)
-
-
-def _is_quiet(pgconn: PGconn) -> bool:
-    # An idle server says nothing, except that it goes away.
-    try:
-        for _ in range(10):
-            if not _is_readable(pgconn.socket):
-                return True
-            pgconn.consume_input()
-    except OperationalError:
-        return False
-    return True
 
 
 def _is_readable(descriptor: int) -> bool:
