@@ -6,7 +6,7 @@ with live as (
            count(*) filter (where state = 'running') as running,
            count(*) filter (where state = 'suspended') as suspended,
            count(*) filter (where state = 'blocked') as blocked,
-           min(greatest(created_at, run_at)) filter (where state = 'ready') as oldest
+           min(greatest(created_at, run_at, claimed_at)) filter (where state = 'ready') as oldest
     from stoker.jobs
     group by queue
 ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
 import typer
@@ -12,6 +12,9 @@ import typer
 from stoker import settings
 from stoker.console.options import Apps, Config, DatabaseUrl, Queues
 from stoker.errors import PlatformUnsupported, Problem, SettingsInvalid
+
+if TYPE_CHECKING:
+    from stoker.embedded import Server
 
 # The supervisor reads these two and passes them to nobody.
 OVERRIDES: Final = "STOKER_RUN_OVERRIDES"
@@ -52,11 +55,21 @@ def become_supervisor(overrides: dict[str, Any]) -> NoReturn:
         raise SettingsInvalid(problems=[Problem("", "app", nothing)])
     environ = dict(os.environ)
     if known.database_url is None:
-        from stoker import embedded
-
-        server = embedded.acquire()
+        server = _embedded_server()
         overrides = {**overrides, "database_url": server.url}
         environ[EMBEDDED_LOCK] = str(server.keep_over_exec())
     # Not in argv, which everybody on the machine can read.
     environ[OVERRIDES] = orjson.dumps(overrides).decode()
     os.execve(sys.executable, [sys.executable, "-m", "supervisor"], environ)
+
+
+def _embedded_server() -> Server:
+    """The server, started if need be, with the schema in it: nobody else will migrate what is ours alone."""
+    from stoker import embedded
+    from stoker.console.place import connected
+    from stoker.migrate import migrate
+
+    server = embedded.acquire()
+    with connected(server.url) as conn:
+        migrate(conn)
+    return server

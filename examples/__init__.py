@@ -1,0 +1,1 @@
+"""An application for Stoker, and a demonstration of what it survives."""
