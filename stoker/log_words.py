@@ -5,6 +5,7 @@
 
 WORDS: dict[str, str] = {
     "log.dropped": "{count} log lines were dropped because nobody read them",
+    "health.listening": "the health server answers at {readyz}",
     "supervisor.started": "supervisor is starting",
     "supervisor.ready": "every slot is ready",
     "supervisor.draining": "stopping: no new jobs from now on",
