@@ -13,7 +13,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import stoker
-from stoker import client, job
+from stoker import Job, client
 from stoker.drivers.base import Holder, Settlement
 from stoker.drivers.postgres import PostgresDriver
 from stoker.errors import (
@@ -30,8 +30,10 @@ from stoker.settings import RetentionSettings, Settings
 from tests.support import until
 
 
-@job
-def work(payload: dict[str, Any]) -> None: ...
+def _work(payload: dict[str, Any]) -> None: ...
+
+
+work = Job(_work, name="work")
 
 
 @pytest.fixture

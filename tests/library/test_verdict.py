@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker import Job, Retry, job
+from stoker import Job, Retry
 from stoker.body import Ended
 from stoker.drivers.base import Claimed, Settlement
 from stoker.errors import Aborted, Interrupted, JobNotFound, JobTimeout, PayloadInvalid
@@ -21,18 +21,17 @@ RETURNED = Ended(True, {"pages": 3})
 RAISED = Ended(False, None, ValueError("own"))
 
 
-def declared_job(**options: Any) -> Job[..., Any]:
-    @job(**options)
-    def work(payload: dict[str, Any]) -> None: ...
+def _work(payload: dict[str, Any]) -> None: ...
 
-    return work
+
+WORK = Job(_work, name="work")
 
 
 def verdict(
     ended: Ended | None, *reasons: Reason, run: Claimed | None = None, settings: Settings | None = None, **options: Any
 ) -> Settlement | None:
     return judge(
-        declared_job(**options),
+        Job(_work, **options),
         run or claimed(),
         ended,
         reasons,
@@ -155,7 +154,7 @@ endings = st.one_of(
 
 @given(endings, reasons_given, st.integers(1, 30))
 def test_precedence_holds_for_every_combination(ended: Ended, reasons: tuple[Reason, ...], attempt: int) -> None:
-    settlement = judge(_WORK, claimed(attempt=attempt), ended, reasons, elapsed=0.1, rng=Random(1), settings=Settings())
+    settlement = judge(WORK, claimed(attempt=attempt), ended, reasons, elapsed=0.1, rng=Random(1), settings=Settings())
     failed = "retried" if attempt < 20 else "dead_lettered"
     expected = [
         ("lease_lost" in reasons, None),
@@ -170,9 +169,6 @@ def test_precedence_holds_for_every_combination(ended: Ended, reasons: tuple[Rea
     if settlement and wanted != "completed":
         assert settlement.error or wanted == "cancelled"
         assert 0 <= settlement.delay <= 3600
-
-
-_WORK = declared_job()
 
 
 def test_every_counted_outcome_has_a_label() -> None:
