@@ -99,7 +99,7 @@ class Purging:
 
 
 def _seconds(keep: RetentionSettings) -> dict[str, float]:
-    return {state: getattr(keep, state) for state in FINISHED_STATES}
+    return {state: float(getattr(keep, state)) for state in FINISHED_STATES}
 
 
 def _missing(states: list[str]) -> Call[list[Day]]:

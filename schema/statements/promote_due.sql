@@ -1,14 +1,15 @@
 -- Who: every keeper. Locks: due jobs rows, SKIP LOCKED. Index: jobs_due.
--- The clock is read in a sub-select because a volatile function is no index condition.
+-- run_at stays: since then the job is ready. The clock is read in a sub-select because a volatile function is no index condition;
+-- the lower bound, always true, makes a range of it, which the planner takes for few rows.
 with due as materialized (
     select id from stoker.jobs
-    where state = 'delayed' and run_at <= (select clock_timestamp())
+    where state = 'delayed' and run_at > '-infinity' and run_at <= (select clock_timestamp())
     order by run_at
     limit %(limit)s
     for no key update skip locked
 )
 update stoker.jobs j
-set state = 'ready', pos = nextval('stoker.job_numbers'), run_at = null
+set state = 'ready', pos = nextval('stoker.job_numbers')
 from due
 where j.id = due.id
 returning j.queue

@@ -1,4 +1,4 @@
-"""A keeper driven by hand in the test's own process, with a board, a pipe and worker slots as a supervisor makes them."""
+"""A keeper driven by hand in the test's own process, with board, pipe and worker slots as a supervisor makes them."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from stoker.database import connect
-from stoker.drivers.base import Claimed, Holder, NewJob
+from stoker.drivers.base import Claimed, Holder, JobView, NewJob, Outcome, Settlement
 from stoker.drivers.postgres import PostgresDriver
 from stoker.settings import Settings
 from worker_proc.board import Board, SlotState, SlotWord, Word
@@ -115,11 +115,15 @@ class Boot:
             workers=host.refs,
         )
         settings = settings or host.settings
-        self.keeper = Keeper(
-            self.control, spec=spec, settings=settings, wake_fds=host.wake_fds, lock_fd=host.lock.fd
-        )
         self.said: list[AnyMessage] = []
         self._closed = False
+        try:
+            self.keeper = Keeper(
+                self.control, spec=spec, settings=settings, wake_fds=host.wake_fds, lock_fd=host.lock.fd
+            )
+        except BaseException:
+            self._close_ends()
+            raise
 
     def turn_until(self, fact: Callable[[], T], *, within: float = 5.0) -> T:
         """Turn and wait as the role's loop does, until `fact()` is truthy."""
@@ -160,12 +164,13 @@ class Boot:
         if not self._closed:
             self._closed = True
             self.keeper.close()
-            self.supervisor.close()
-            self._theirs.close()
-            self.control._signals.close()
-            self.control._signalled.close()
-            os.close(self.control._poke)
-            os.close(self._event_fd)
+            self._close_ends()
+
+    def _close_ends(self) -> None:
+        for end in (self.supervisor, self._theirs, self.control._signals, self.control._signalled):
+            end.close()
+        os.close(self.control._poke)
+        os.close(self._event_fd)
 
 
 def death(claim_no: int, how: How, *lanes: Lane, signal: int | None = 9, code: int | None = None) -> ChildDied:
@@ -181,9 +186,7 @@ class Queue:
         self.driver = PostgresDriver(self.conn)
 
     def add(self, count: int = 1, *, queue: str = "default", name: str = "job", **more: Any) -> list[int]:
-        return [
-            self.driver.enqueue([NewJob(name=name, queue=queue, payload="{}", **more)])[0].id for _ in range(count)
-        ]
+        return [self.driver.enqueue([NewJob(name=name, queue=queue, payload="{}", **more)])[0].id for _ in range(count)]
 
     def claim(self, host: int, claim_no: int, limit: int = 100, *, queue: str = "default") -> list[Claimed]:
         return self.driver.claim(queue, limit, Holder(host, claim_no))
@@ -196,9 +199,29 @@ class Queue:
         rows = self.rows(text, *params)
         return rows[0][0] if rows else None
 
+    def view(self, job_id: int) -> JobView:
+        view = self.driver.job(job_id)
+        assert view, f"job {job_id} is gone"
+        return view
+
     def state(self, job_id: int) -> str:
         view = self.driver.job(job_id)
         return view.state if view else "gone"
+
+    def states(self) -> dict[str, int]:
+        """How many live jobs are in each state."""
+        return dict(self.rows("select state, count(*) from stoker.jobs group by state"))
+
+    def settle(self, run: Claimed, outcome: Outcome, **facts: Any) -> None:
+        self.driver.settle([Settlement(job_id=run.id, run_no=run.run_no, outcome=outcome, **facts)])
+
+    def fill(self, count: int, *, state: str = "ready", due_in: str | None = None) -> None:
+        """Many jobs at once, not by the front door."""
+        self.conn.execute(
+            "insert into stoker.jobs (pos, queue, name, payload, state, run_at)"
+            " select n, 'default', 'job', '{}', %s, clock_timestamp() + %s::interval from generate_series(1, %s) n",
+            (state, due_in, count),
+        )
 
     def kill_backend(self, pid: int) -> None:
         self.rows("select pg_terminate_backend(%s, 5000)", pid)

@@ -1,0 +1,113 @@
+"""Who is blamed for a death, and how each run is settled."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from stoker.errors import JobTimeout, WorkerCrashed
+from stoker.job import Job, job
+from stoker.registry import Registry, use
+from stoker.retry import Retry
+from tests.keeper.rig import death
+from worker_proc.blame import Blame, HeldRun
+from worker_proc.messages import How, Lane, Verdict
+
+
+def run(**changes: Any) -> HeldRun:
+    facts: dict[str, Any] = {"attempt": 1, "max_attempts": 5, "crashes": 0, "held_for": 2.5}
+    return HeldRun(job_id=1, run_no=9, name="render", **facts | changes)
+
+
+def declared(**options: Any) -> Callable[[str], Job[..., Any] | None]:
+    registry = Registry()
+    with use(registry):
+
+        @job(name="render", **options)
+        def render(payload: dict[str, Any]) -> None: ...
+
+    return registry.get
+
+
+def settle(how: How, verdict: Verdict | None, held: HeldRun, *, job_of: Any = lambda name: None, **facts: Any) -> Any:
+    lanes = [Lane(1, 9, verdict)] if verdict else []
+    (settlement,) = Blame(job_of=job_of, max_crashes=3, rng=Random(1)).settle(death(7, how, *lanes, **facts), [held])
+    return settlement
+
+
+MATRIX = [
+    ("crash", "blamed", {}, "retried", True),
+    ("crash", "suspect", {}, "retried", True),
+    ("crash", "innocent", {}, "interrupted", False),
+    ("crash", None, {}, "handed_back", False),
+    ("crash", "blamed", {"crashes": 1}, "retried", True),
+    ("crash", "blamed", {"crashes": 2}, "dead_lettered", True),
+    ("crash", "blamed", {"attempt": 5}, "dead_lettered", True),
+    ("crash", "blamed", {"attempt": 1, "max_attempts": 1}, "dead_lettered", True),
+    ("stuck", "blamed", {}, "retried", True),
+    ("memory", "blamed", {"crashes": 2}, "dead_lettered", True),
+    ("timeout", "blamed", {}, "retried", False),
+    ("timeout", "blamed", {"attempt": 5}, "dead_lettered", False),
+    ("timeout", "innocent", {}, "interrupted", False),
+    ("timeout", None, {}, "handed_back", False),
+    ("cancel", "blamed", {}, "cancelled", False),
+    ("cancel", "innocent", {}, "interrupted", False),
+    ("drain", "innocent", {}, "interrupted", False),
+    ("drain", "blamed", {}, "interrupted", False),
+    ("drain", None, {}, "handed_back", False),
+]
+
+
+@pytest.mark.parametrize(("how", "verdict", "facts", "outcome", "crashed"), MATRIX)
+def test_every_death_and_verdict(
+    how: How, verdict: Verdict | None, facts: dict[str, Any], outcome: str, crashed: bool
+) -> None:
+    settlement = settle(how, verdict, run(**facts))
+    assert (settlement.outcome, settlement.crashed) == (outcome, crashed)
+    assert (settlement.job_id, settlement.run_no) == (1, 9)
+
+
+def test_the_first_crash_is_retried_at_once_and_later_ones_back_off() -> None:
+    job_of = declared(retry=Retry(base=8, jitter=False))
+    assert settle("crash", "blamed", run(attempt=2), job_of=job_of).delay == 0
+    assert settle("crash", "blamed", run(attempt=2, crashes=1), job_of=job_of).delay == 16
+
+
+def test_a_timeout_is_retried_by_the_policy_and_names_the_timeout() -> None:
+    settlement = settle("timeout", "blamed", run(), job_of=declared(timeout=1.5, retry=Retry(base=8, jitter=False)))
+    assert settlement.delay == 8
+    assert settlement.error["code"] == JobTimeout.code
+    assert "1.5 s" in settlement.error["message"]
+
+
+@pytest.mark.parametrize(("how", "terminal"), [("timeout", JobTimeout), ("crash", WorkerCrashed)])
+def test_what_a_job_declares_terminal_ends_it(how: How, terminal: type[Exception]) -> None:
+    assert settle(how, "blamed", run(), job_of=declared(retry=Retry(terminal=terminal))).outcome == "dead_lettered"
+
+
+def test_a_list_of_retryable_exceptions_does_not_make_a_crash_terminal() -> None:
+    assert settle("crash", "blamed", run(), job_of=declared(retry=Retry(retryable=(OSError,)))).outcome == "retried"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"signal": 11}, "signal 11, SIGSEGV"),
+        ({"signal": 45}, "signal 45"),
+        ({"signal": None, "code": 3}, "exit code 3"),
+    ],
+)
+def test_the_error_says_how_the_process_ended(facts: dict[str, Any], words: str) -> None:
+    error = settle("crash", "blamed", run(), **facts).error
+    assert words in error["message"]
+    assert {"type", "code", "message", "signal", "signal_name", "exit_code", "pid", "host", "peak_rss_bytes"} <= set(
+        error
+    )
+
+
+def test_each_run_is_judged_by_its_own_lane() -> None:
+    held = [HeldRun(n, n * 10, "render", 1, 5, 0, 1.0) for n in (1, 2, 3)]
+    message = death(7, "timeout", Lane(1, 10, "innocent"), Lane(2, 20, "blamed"), Lane(3, 29, "blamed"))
+    settled = Blame(job_of=lambda name: None, max_crashes=3, rng=Random(1)).settle(message, held)
+    assert [one.outcome for one in settled] == ["interrupted", "retried", "handed_back"]

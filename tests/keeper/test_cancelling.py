@@ -1,0 +1,86 @@
+"""Cancel requests on their way to the process that runs the job."""
+
+from collections.abc import Callable
+
+from tests.keeper.rig import Host, Queue
+from worker_proc.messages import CancelRequested, Ready
+
+
+def test_a_request_for_a_job_that_runs_here_is_told_at_once_and_again(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    boot.until_said(Ready)
+    (job_id,) = queue.add()
+    (run,) = queue.claim(host.id, 7)
+    boot.turn_for(0.1)
+    assert queue.driver.cancel(job_id, "no longer wanted") == "requested"
+    boot.turn_until(lambda: boot.heard(CancelRequested), within=0.9)
+    boot.turn_until(lambda: len(boot.heard(CancelRequested)) >= 2, within=3)
+    assert set(boot.heard(CancelRequested)) == {CancelRequested(job_id, "no longer wanted")}
+    queue.settle(run, "cancelled")
+    assert queue.one("select count(*) from stoker.cancels") == 0
+    said = len(boot.heard(CancelRequested))
+    boot.turn_for(1.2)
+    assert len(boot.heard(CancelRequested)) == said
+
+
+def test_a_request_without_a_notification_is_found_within_a_second(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    boot.until_said(Ready)
+    (job_id,) = queue.add()
+    queue.claim(host.id, 7)
+    queue.conn.execute("insert into stoker.cancels (job_id) values (%s)", (job_id,))
+    boot.turn_until(lambda: boot.heard(CancelRequested) != [], within=2)
+
+
+def test_a_request_for_a_job_of_another_host_is_left_to_it(make_host: Callable[..., Host], queue: Queue) -> None:
+    here, there = make_host("here"), make_host("there")
+    boot, other = here.boot(), there.boot()
+    boot.until_said(Ready)
+    other.until_said(Ready)
+    (job_id,) = queue.add()
+    queue.claim(there.id, 7)
+    queue.driver.cancel(job_id, "")
+    boot.turn_for(1.2)
+    assert not boot.heard(CancelRequested)
+    other.until_said(CancelRequested)
+
+
+def test_a_request_whose_job_waits_again_cancels_it(host: Host, queue: Queue) -> None:
+    (job_id,) = queue.add()
+    queue.conn.execute("insert into stoker.cancels (job_id, reason) values (%s, 'late')", (job_id,))
+    host.boot().turn_until(lambda: queue.state(job_id) == "cancelled")
+    assert queue.view(job_id).error["message"] == "late"
+    assert queue.one("select count(*) from stoker.cancels") == 0
+
+
+def test_a_request_whose_job_is_gone_is_forgotten(host: Host, queue: Queue) -> None:
+    queue.conn.execute("insert into stoker.cancels (job_id) values (1), (2)")
+    boot = host.boot()
+    boot.turn_until(lambda: queue.one("select count(*) from stoker.cancels") == 0)
+    assert not boot.heard(CancelRequested)
+
+
+def test_thousands_of_requests_fill_no_pipe_and_stop_no_other_duty(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    boot.until_said(Ready)
+    queue.fill(3000)
+    queue.claim(host.id, 7, 3000)
+    queue.conn.execute("insert into stoker.cancels (job_id) select id from stoker.jobs")
+    # The supervisor does not read for a while.
+    renewals = queue.one("select renewals from stoker.hosts")
+    for _ in range(20):
+        boot.keeper.wait(min(0.1, boot.keeper.turn()))
+    assert queue.one("select renewals from stoker.hosts") > renewals
+    asked = {one.job_id for one in boot.heard(CancelRequested)}
+    assert asked and len(boot.said) < 3000
+
+
+def test_garbage_on_the_channel_is_no_trouble(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    boot.until_said(Ready)
+    for text in ("", "x", "1" * 40, "-5"):
+        queue.rows("select pg_notify('stoker_cancel', %s)", text)
+    (job_id,) = queue.add()
+    queue.claim(host.id, 7)
+    queue.driver.cancel(job_id, "")
+    assert boot.until_said(CancelRequested).job_id == job_id

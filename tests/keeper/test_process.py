@@ -1,0 +1,217 @@
+"""A real keeper process, forked and living through run_child."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.keeper.rig import Host, Queue, death
+from tests.support import until
+from worker_proc.board import Phase, SlotState, SlotWord, Word
+from worker_proc.channel import Channel, ChannelClosed
+from worker_proc.child import run_child
+from worker_proc.linux import boottime_ns
+from worker_proc.messages import (
+    AnyMessage,
+    Booted,
+    Close,
+    Closed,
+    ForkSpec,
+    Lane,
+    Ready,
+    Reaped,
+    StopAccepting,
+    WaitingForDatabase,
+)
+
+S = 1_000_000_000
+
+
+class Process:
+    """One keeper process of a host, and the supervisor's end of its pipe."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.supervisor, theirs = Channel.pair()
+        host.keeper_slot.reset(generation=1, claim_no=host.claim_number())
+        spec = ForkSpec(
+            slot=0,
+            role="keeper",
+            title="stoker: keeper",
+            offset=host.keeper_slot.offset,
+            lanes=1,
+            claim_no=host.keeper_slot[SlotWord.CLAIM_NO],
+            generation=1,
+            names=["job"],
+            workers=host.refs,
+        )
+        event_fd = os.eventfd(0, os.EFD_NONBLOCK)
+        parent = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.supervisor.fileno())
+            os.setpgid(0, 0)
+            run_child(
+                spec,
+                control_fd=theirs.fileno(),
+                event_fd=event_fd,
+                wake_fds=host.wake_fds,
+                board_fd=os.dup(host.board.fd),
+                lock_fd=host.lock.fd,
+                settings=host.settings,
+                supervisor_pid=parent,
+            )
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        theirs.close()
+        os.close(event_fd)
+        self.supervisor.setblocking(False)
+        self.said: list[AnyMessage] = []
+        self.status: int | None = None
+
+    def heard(self, kind: type[AnyMessage]) -> list[AnyMessage]:
+        while True:
+            try:
+                self.said.append(self.supervisor.receive())
+            except (BlockingIOError, ChannelClosed):
+                return [message for message in self.said if isinstance(message, kind)]
+
+    def exit_code(self, *, within: float = 5.0) -> int:
+        def ended() -> bool:
+            if self.status is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self.status = status if pid else None
+            return self.status is not None
+
+        until(ended, within=within)
+        assert self.status is not None
+        return os.waitstatus_to_exitcode(self.status)
+
+    def close(self) -> None:
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.exit_code()
+        self.supervisor.close()
+
+
+@pytest.fixture
+def start(host: Host) -> Iterator[Callable[[], Process]]:
+    processes: list[Process] = []
+
+    def fork() -> Process:
+        processes.append(Process(host))
+        return processes[-1]
+
+    yield fork
+    for process in processes:
+        process.close()
+
+
+@pytest.fixture
+def keeper(start: Callable[[], Process]) -> Process:
+    process = start()
+    until(lambda: process.heard(Ready))
+    return process
+
+
+def test_it_boots_holds_the_lease_and_beats(keeper: Process, host: Host) -> None:
+    assert [type(message) for message in keeper.said[:2]] == [Booted, Ready]
+    assert host.keeper_slot[SlotWord.STATE] == SlotState.READY
+    assert host.keeper_slot[SlotWord.PID] == keeper.pid
+    assert host.board.lease_trusted(boottime_ns())
+    beat = host.keeper_slot[SlotWord.BEAT]
+    until(lambda: host.keeper_slot[SlotWord.BEAT] > beat)
+    assert Path(f"/proc/{keeper.pid}/cmdline").read_bytes().startswith(b"stoker: keeper")
+
+
+def test_a_death_is_settled_in_milliseconds(keeper: Process, host: Host, queue: Queue) -> None:
+    took = []
+    for claim_no in range(101, 111):
+        (job_id,) = queue.add(queue=str(claim_no))
+        (run,) = queue.claim(host.id, claim_no, queue=str(claim_no))
+        began = time.monotonic()
+        keeper.supervisor.send(death(claim_no, "crash", Lane(run.id, run.run_no, "blamed")))
+        until(lambda claim_no=claim_no: Reaped(claim_no) in keeper.heard(Reaped))
+        took.append(time.monotonic() - began)
+        assert queue.state(job_id) == "ready"
+    assert sorted(took)[len(took) // 2] < 0.1, took
+
+
+def test_a_drain_keeps_the_lease_and_close_ends_it(keeper: Process, host: Host, queue: Queue) -> None:
+    host.board[Word.PHASE] = Phase.STOP_ACCEPTING
+    keeper.supervisor.send(StopAccepting("SIGTERM", signal=True))
+    renewals = queue.one("select renewals from stoker.hosts")
+    until(lambda: queue.one("select renewals from stoker.hosts") >= renewals + 2)
+    assert host.keeper_slot[SlotWord.STATE] == SlotState.DRAINING
+    host.board[Word.PHASE] = Phase.CLOSING
+    keeper.supervisor.send(Close(time.monotonic_ns() + 5 * S))
+    assert keeper.exit_code(within=2) == 0
+    assert keeper.heard(Closed) == [Closed(0, 0, 0)]
+    assert queue.one("select count(*) from stoker.hosts") == 0
+
+
+def test_a_killed_keeper_is_continued_by_the_next(
+    keeper: Process, host: Host, queue: Queue, start: Callable[[], Process]
+) -> None:
+    host_id = host.id
+    os.kill(keeper.pid, signal.SIGKILL)
+    keeper.exit_code()
+    successor = start()
+    until(lambda: successor.heard(Ready))
+    until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S)
+    assert host.id == host_id and queue.one("select count(*) from stoker.hosts") == 1
+
+
+def test_a_keeper_told_to_stop_by_a_signal_leaves_the_lease(keeper: Process, host: Host, queue: Queue) -> None:
+    host.worker_ready(0)
+    os.kill(keeper.pid, signal.SIGTERM)
+    assert keeper.exit_code(within=2) == 0
+    assert queue.one("select count(*) from stoker.hosts") == 1 and host.id != 0
+
+
+def test_without_its_supervisor_it_ends_in_time(keeper: Process, host: Host, queue: Queue) -> None:
+    host.worker_ready(0)
+    (job_id,) = queue.add()
+    queue.claim(host.id, host.slots[0][SlotWord.CLAIM_NO])
+    keeper.supervisor.close()
+    began = time.monotonic()
+    assert keeper.exit_code(within=4) == 0
+    assert time.monotonic() - began < 2.6
+    assert queue.state(job_id) == "running", "its worker, this test, is alive"
+
+
+def test_a_frozen_server_is_given_up_after_a_few_seconds(keeper: Process, host: Host, queue: Queue) -> None:
+    backends = queue.rows(
+        "select pid from pg_stat_activity where application_name = 'stoker: keeper' and datname = current_database()"
+    )
+    for (pid,) in backends:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: host.board[Word.TRUSTED_UNTIL] < boottime_ns() + 5 * S, within=8)
+        # The frozen backend still has the lock: nobody else may take it, and the lease is short until it goes.
+        until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 3 * S, within=8)
+    finally:
+        for (pid,) in backends:
+            os.kill(pid, signal.SIGCONT)
+    until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S, within=8)
+    assert not keeper.heard(WaitingForDatabase)
+
+
+def test_close_is_kept_even_when_every_call_hangs(keeper: Process, host: Host, queue: Queue) -> None:
+    backends = queue.rows(
+        "select pid from pg_stat_activity where application_name = 'stoker: keeper' and datname = current_database()"
+    )
+    for (pid,) in backends:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        host.board[Word.PHASE] = Phase.CLOSING
+        began = time.monotonic()
+        keeper.supervisor.send(Close(time.monotonic_ns() + 2 * S))
+        keeper.exit_code(within=4)
+        assert time.monotonic() - began < 2.5
+    finally:
+        for (pid,) in backends:
+            os.kill(pid, signal.SIGCONT)

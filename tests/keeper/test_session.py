@@ -1,0 +1,124 @@
+"""The keeper without its database, and when it comes back."""
+
+import socket
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from stoker.errors import DatabaseNotGiven, SchemaTooNew
+from stoker.settings import Settings
+from tests.keeper.rig import Boot, Host, Queue
+from worker_proc.board import SlotState, SlotWord
+from worker_proc.messages import CancelRequested, Ready, WaitingForDatabase
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_without_a_database_it_waits_says_so_once_and_lives(host: Host) -> None:
+    url = f"postgresql://stoker:secret@127.0.0.1:{closed_port()}/queue"
+    boot = host.boot(settings=Settings(database_url=url))
+    boot.turn_for(0.8)
+    (waiting,) = boot.heard(WaitingForDatabase)
+    assert "refused" in waiting.error and "secret" not in waiting.error
+    assert host.keeper_slot[SlotWord.STATE] == SlotState.WAITING_FOR_DATABASE
+    assert not boot.heard(Ready)
+
+
+def test_it_tries_again_ever_more_slowly_up_to_two_seconds(host: Host) -> None:
+    boot = host.boot(settings=Settings(database_url=f"postgresql://127.0.0.1:{closed_port()}/queue"))
+    pauses = []
+    for _ in range(8):
+        boot.keeper.session._retry_at = 0
+        pauses.append(boot.keeper.turn())
+    assert 0.05 < pauses[0] <= 0.1 and 1.4 < pauses[-1] <= 2.0
+
+
+def test_no_url_is_a_configuration_error(host: Host) -> None:
+    with pytest.raises(DatabaseNotGiven):
+        host.boot(settings=Settings())
+
+
+def test_an_empty_database_is_migrated(host: Host, server: object, database_url: str) -> None:
+    name = f"empty_{time.monotonic_ns()}"
+    with psycopg.connect(database_url, autocommit=True) as admin:
+        admin.execute(f'create database "{name}"')
+        url = psycopg.conninfo.make_conninfo(database_url, dbname=name)
+        boot = host.boot(settings=Settings(database_url=url))
+        boot.until_said(Ready)
+        with psycopg.connect(url) as conn:
+            assert conn.execute("select count(*) from stoker.hosts").fetchone() == (1,)
+        boot.close()
+        admin.execute(f'drop database "{name}" with (force)')
+
+
+def test_a_schema_that_is_too_new_ends_the_keeper(host: Host, queue: Queue) -> None:
+    queue.conn.execute("update stoker.meta set min_code = 9999")
+    try:
+        with pytest.raises(SchemaTooNew):
+            host.boot().keeper.turn()
+    finally:
+        queue.conn.execute("update stoker.meta set min_code = 1")
+
+
+@pytest.fixture
+def boot(host: Host) -> Boot:
+    boot = host.boot()
+    boot.until_said(Ready)
+    return boot
+
+
+def test_a_terminated_session_listens_and_locks_again(boot: Boot, host: Host, queue: Queue) -> None:
+    for _ in range(3):
+        queue.kill_backend(boot.backend_pid())
+        boot.turn_until(lambda: not boot.keeper.session.is_up)
+        # While nobody listens:
+        (due,) = queue.add(delay=0.01)
+        (job_id,) = queue.add(queue="held")
+        queue.claim(host.id, 7, queue="held")
+        queue.driver.cancel(job_id, "")
+        before = len(boot.heard(CancelRequested))
+        boot.turn_until(lambda due=due: queue.state(due) == "ready")
+        boot.turn_until(lambda before=before: len(boot.heard(CancelRequested)) > before, within=2)
+        assert host.woken(0) and host.woken(1), "everybody looks for what was missed"
+        boot.turn_until(lambda: locks(queue, boot) == 1)
+        queue.add()
+        host.worker_ready(0)
+        boot.turn_until(lambda: host.woken(0), within=1)
+        queue.conn.execute("truncate stoker.jobs, stoker.cancels")
+    assert boot.heard(WaitingForDatabase) == []
+    assert len(boot.heard(Ready)) == 1
+
+
+def locks(queue: Queue, boot: Boot) -> int:
+    count: int = queue.one("select count(*) from pg_locks where locktype = 'advisory' and pid = %s", boot.backend_pid())
+    return count
+
+
+def test_a_longer_outage_is_said_and_so_is_its_end(boot: Boot, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker_proc.keeper.UNNOTICED_S", 0.2)
+    good, boot.keeper.session._url = boot.keeper.session._url, f"postgresql://127.0.0.1:{closed_port()}/queue"
+    queue.kill_backend(boot.backend_pid())
+    boot.until_said(WaitingForDatabase)
+    boot.keeper.session._url = good
+    boot.turn_until(lambda: len(boot.heard(Ready)) == 2)
+    assert len(boot.heard(WaitingForDatabase)) == 1
+
+
+def test_the_session_never_sits_in_a_transaction(boot: Boot, queue: Queue) -> None:
+    boot.turn_for(0.3)
+    assert queue.one("select state from pg_stat_activity where pid = %s", boot.backend_pid()) == "idle"
+
+
+def test_two_connections_and_no_more(make_host: Callable[..., Host], queue: Queue) -> None:
+    others = queue.one("select count(*) from pg_stat_activity where datname = current_database()")
+    boot = make_host("b").boot()
+    boot.until_said(Ready)
+    boot.turn_for(0.5)
+    assert queue.one("select count(*) from pg_stat_activity where datname = current_database()") == others + 2
