@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from types import CoroutineType
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from stoker.context import Ctx, running
 from stoker.drivers.base import Claimed
+from stoker.errors import JobDeclarationInvalid, StokerError
 from stoker.job import Job
 from stoker.registry import Registry
 
@@ -73,6 +75,8 @@ def run_sync(job: Job[..., Any], claimed: Claimed, ctx: Ctx, registry: Registry,
         gate.close()
         failure = failure or late
     running.reset(token)
+    if isinstance(value, CoroutineType):
+        value, failure = _PENDING, _never_ran(job, value)
     try:
         return Ended(False, None, failure) if value is _PENDING else Ended(True, value)
     finally:
@@ -95,6 +99,12 @@ async def run_async(job: Job[..., Any], claimed: Claimed, ctx: Ctx, registry: Re
     finally:
         running.reset(token)
     return Ended(True, value)
+
+
+def _never_ran(job: Job[..., Any], value: CoroutineType[Any, Any, Any]) -> StokerError:
+    value.close()
+    problem = "it returned a coroutine, which nobody ran; its outermost function must be an `async def`"
+    return JobDeclarationInvalid(name=job.name, argument="handler", problem=problem)
 
 
 def _call_wrapped(job: Job[..., Any], payload: Any, ctx: Ctx, registry: Registry) -> Any:

@@ -14,7 +14,7 @@ from stoker.drivers.base import CancelResult, Driver, Enqueued, JobView, NewJob
 from stoker.enqueue_options import Duration, EnqueueOptions, refuse_enqueue
 from stoker.errors import DriverUnavailable, JobNotFound, JobUnknown
 from stoker.job import Job
-from stoker.outcomes import Patience, outcome_of
+from stoker.outcomes import Patience, outcome_of, why_not_retried
 from stoker.payloads import safe_text
 from stoker.session import Session
 from stoker.settings import Settings
@@ -148,14 +148,20 @@ async def cancel_async(job_id: int, reason: str = "", *, conn: Any = None) -> Ca
 def retry(job_id: int, *, conn: Any = None) -> int:
     """Put a dead or cancelled job back in line with all its attempts; returns the id of the live job.
 
-    That is another job's if one with the same idempotency key is alive. Raises JobNotFound.
+    That is another job's if one with the same idempotency key is alive. Raises JobNotFound or JobNotRetryable.
     """
-    return session().run(_retrying(job_id), conn=conn)
+    try:
+        return session().run(_retrying(job_id), conn=conn)
+    except JobNotFound as error:
+        raise why_not_retried(error, job_id, get(job_id)) from None
 
 
 async def retry_async(job_id: int, *, conn: Any = None) -> int:
     """The async twin of `retry`."""
-    return await session().run_async(_retrying(job_id), conn=conn)
+    try:
+        return await session().run_async(_retrying(job_id), conn=conn)
+    except JobNotFound as error:
+        raise why_not_retried(error, job_id, await get_async(job_id)) from None
 
 
 def _declared(job: Named) -> Job[..., Any]:

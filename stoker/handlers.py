@@ -69,4 +69,4 @@ def _payload_type(fn: FunctionType, payload: inspect.Parameter) -> Any:
         return None
     # Only this annotation: others may name what exists for type checkers alone.
     only = SimpleNamespace(__annotations__={payload.name: payload.annotation})
-    return get_type_hints(only, globalns=fn.__globals__)[payload.name]
+    return get_type_hints(only, globalns=inspect.unwrap(fn).__globals__)[payload.name]

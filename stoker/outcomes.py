@@ -9,7 +9,15 @@ from typing import Any, Final
 from stoker.drivers.base import FINISHED_STATES, LIVE_STATES, JobView
 from stoker.durations import parse_duration
 from stoker.enqueue_options import Duration
-from stoker.errors import DriverUnavailable, JobCancelled, JobFailed, JobNotFound, JobRowStatusUnknown, WaitTimeout
+from stoker.errors import (
+    DriverUnavailable,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobNotRetryable,
+    JobRowStatusUnknown,
+    WaitTimeout,
+)
 
 FIRST_PAUSE: Final = 0.01
 LONGEST_PAUSE: Final = 0.25
@@ -26,6 +34,11 @@ def outcome_of(job_id: int, view: JobView | None) -> Any:
     if view.state not in LIVE_STATES and view.state != "done":
         raise JobRowStatusUnknown(job_id=job_id, state=view.state)
     return view.result
+
+
+def why_not_retried(error: JobNotFound, job_id: int, view: JobView | None) -> JobNotFound | JobNotRetryable:
+    """A driver finds no dead or cancelled job of this id; there may be one in another state."""
+    return error if view is None else JobNotRetryable(job_id=job_id, state=view.state)
 
 
 class Patience:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,8 @@ def place(fn: Callable[..., Any]) -> str:
 
 def source(fn: Callable[..., Any]) -> str:
     """File and line: equal for one function imported twice, under whatever module name."""
-    code = fn.__code__
+    # Under its decorators: what one decorator made of two functions is not one function.
+    code = inspect.unwrap(fn).__code__
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 

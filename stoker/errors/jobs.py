@@ -192,6 +192,20 @@ class JobNotCancellable(StokerError):
         )
 
 
+class JobNotRetryable(StokerError):
+    """Only dead and cancelled jobs can be put back in line."""
+
+    code = "STOKER_JOB_NOT_RETRYABLE"
+    terminal = True
+
+    def __init__(self, *, job_id: int, state: str) -> None:
+        self.state = state
+        super().__init__(
+            cause=f"Job {job_id} cannot be put back in line: it is {state}, neither dead nor cancelled.",
+            fix=f"Look at it with `stoker jobs show {job_id}`; to do the same work again, enqueue a new job.",
+        )
+
+
 class JobRowStatusUnknown(StokerError):
     """A row carries a state this version does not know."""
 

@@ -1,6 +1,7 @@
 """Running one body: whatever it raises is an outcome, and an interrupt at any bytecode changes nothing of that."""
 
 import asyncio
+import functools
 import gc
 import signal
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from stoker import Ctx, current_ctx, job, middleware
 from stoker.body import Ended, run_async, run_sync
-from stoker.errors import Aborted, Interrupted, PayloadInvalid
+from stoker.errors import Aborted, Interrupted, JobDeclarationInvalid, PayloadInvalid
 from stoker.registry import current
 from tests.library.runs import claimed, context, run
 
@@ -86,6 +87,23 @@ def test_a_coroutine_body() -> None:
         return payload
 
     assert _run_async(later, {"n": 1}) == Ended(True, {"n": 1})
+
+
+def test_a_coroutine_that_nobody_ran_is_no_success() -> None:
+    def traced(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def inner(*args: Any) -> Any:
+            return fn(*args)
+
+        return inner
+
+    @job
+    @traced
+    async def later(payload: dict[str, Any]) -> None: ...
+
+    ended = run(later)
+    assert not ended.returned and isinstance(ended.error, JobDeclarationInvalid)
+    assert "outermost function" in str(ended.error)
 
 
 def test_contexts_of_concurrent_coroutines_are_apart() -> None:

@@ -1,5 +1,6 @@
 """`@job`: what a declaration accepts, what an enqueue makes of it, and that the function stays a function."""
 
+import functools
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -186,6 +187,16 @@ def test_a_name_belongs_to_one_function(declared: Registry) -> None:
         job(name="n")(same)
     assert "test_job.work (" in str(caught.value) and "test_job.same (" in str(caught.value)
     assert declared.get("n") is first
+
+
+def test_a_name_belongs_to_one_decorated_function() -> None:
+    def traced(fn: Any) -> Any:
+        return functools.wraps(fn)(lambda *args: fn(*args))
+
+    declaration = job(name="n")(traced(typed))
+    assert declaration.decode('{"id":3}') == Order(3)
+    with pytest.raises(JobNameTaken):
+        job(name="n")(traced(work))
 
 
 def test_a_module_imported_twice_declares_once(tmp_path: Any) -> None:

@@ -8,7 +8,15 @@ import pytest
 
 import stoker
 from stoker import Ctx, Retry, job
-from stoker.errors import DatabaseNotGiven, JobCancelled, JobFailed, JobNotFound, JobUnknown, WaitTimeout
+from stoker.errors import (
+    DatabaseNotGiven,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobNotRetryable,
+    JobUnknown,
+    WaitTimeout,
+)
 from stoker.testing import FakeClock, MemoryQueue, memory, run_jobs, run_jobs_async
 
 
@@ -167,6 +175,18 @@ def test_waiting_gives_up(queue: MemoryQueue) -> None:
         stoker.wait(job_id, timeout=0)
     with pytest.raises(JobNotFound):
         stoker.wait(999, timeout=1)
+
+
+def test_only_what_ended_badly_is_retried(queue: MemoryQueue) -> None:
+    @job
+    def work(payload: dict[str, Any]) -> None: ...
+
+    job_id = work.enqueue({})
+    with pytest.raises(JobNotRetryable, match="it is ready"):
+        stoker.retry(job_id)
+    run_jobs()
+    with pytest.raises(JobNotRetryable, match="it is done"):
+        asyncio.run(stoker.retry_async(job_id))
 
 
 @pytest.mark.parametrize("job_id", [999, -1, 2**63, "7", None, True])
