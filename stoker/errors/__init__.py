@@ -1,25 +1,27 @@
 """Every error Stoker raises on purpose, one class per cause, and the exit codes of its commands."""
 
+from stoker.errors.asking import (
+    JobCancelled,
+    JobFailed,
+    JobNotCancellable,
+    JobNotFound,
+    JobNotRetryable,
+    JobRowStatusUnknown,
+    WaitTimeout,
+)
 from stoker.errors.base import CONFIG, FAILED, GAVE_UP, KILLED, OK, Aborted, Interrupted, StokerError
 from stoker.errors.jobs import (
     ConnectionUnusable,
     EnqueueInvalid,
     IdempotencyRequired,
-    JobCancelled,
     JobDeclarationInvalid,
     JobDuplicate,
-    JobFailed,
     JobNameTaken,
-    JobNotCancellable,
-    JobNotFound,
-    JobNotRetryable,
-    JobRowStatusUnknown,
     JobTenantRequired,
     JobUnknown,
     NaiveDatetime,
     PayloadFault,
     PayloadInvalid,
-    WaitTimeout,
 )
 from stoker.errors.runs import Draining, JobMaxAttempts, JobTimeout, LeaseLost, SlotStuck, WorkerCrashed
 from stoker.errors.setup import (
