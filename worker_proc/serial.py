@@ -17,6 +17,7 @@ from worker_proc.batching import Batching
 from worker_proc.board import Phase, Word
 from worker_proc.control import Control, start_thread
 from worker_proc.desk import Desk, DeskClosed
+from worker_proc.linux import boottime_ns
 from worker_proc.runs import Run, Runs
 from worker_proc.unwind import Unwinder
 
@@ -55,7 +56,7 @@ class SerialLane:
         self._reserved.extend(claimed)
         if len(claimed) > 1 and not self._watched:
             self._control.look_soon()
-        while self._accepting():
+        while self._may_start(holder):
             try:
                 job = self._reserved.popleft()
             except IndexError:
@@ -79,6 +80,11 @@ class SerialLane:
 
     def _accepting(self) -> bool:
         return not self._control.stopping and self._control.board[Word.PHASE] == Phase.RUNNING
+
+    def _may_start(self, holder: Holder) -> bool:
+        # A host that slept between claim and start may have been judged dead: what it reserved runs elsewhere.
+        board = self._control.board
+        return self._accepting() and board[Word.HOST_ID] == holder.host and board.lease_trusted(boottime_ns())
 
     def _execute(self, claimed: Claimed, holder: Holder) -> None:
         job = self._registry.get(claimed.name)

@@ -21,7 +21,7 @@ def child(**facts: Any) -> ChildView:
 
 
 def seat(occupant: ChildView | None, parked: str = "") -> SeatView:
-    return SeatView("worker q/0", "worker", "q", parked, 0, 0, 0, occupant)
+    return SeatView("worker q/0", "worker", "q", parked, 0, 0, 0, 0, occupant)
 
 
 def snapshot(*seats: SeatView, **facts: Any) -> Snapshot:
@@ -62,6 +62,13 @@ def test_a_database_that_stalls_for_a_moment_changes_nothing() -> None:
         "worker q/0 waits for PostgreSQL: no answer"
     ]
     assert why(seat(replace(waiting, ready_at=0))) == ["worker q/0 waits for PostgreSQL: no answer"]
+
+
+def test_a_keeper_that_is_replaced_changes_nothing() -> None:
+    keeper = replace(seat(None), role="keeper", name="keeper", queue="", last_ready_at=NOW - STALL_NS)
+    assert why(keeper) == []
+    assert why(replace(keeper, last_ready_at=NOW - STALL_NS - 1)) == ["keeper is not running"]
+    assert why(replace(seat(None), last_ready_at=NOW)) == ["worker q/0 is not running"]
 
 
 def test_a_handler_that_keeps_the_gil_for_a_while_changes_nothing() -> None:
