@@ -46,8 +46,7 @@ class Announcer:
         ready = sum(readiness.is_ready(seat.child, lease_ns=snapshot.lease_ns, now=now) for seat in workers)
         self._notifier.status(f"{ready} of {len(workers)} workers ready" + (f"; {why[0]}" if why else ""))
         self._say_ready(not why, why, now)
-        complete = not why and all(child.generation == snapshot.generation for child in snapshot.children)
-        if self._reloading_from and complete and not importing:
+        if self._reloading_from and not importing and _is_complete(snapshot):
             self._say_reloaded(snapshot.generation)
 
     def _say_reloaded(self, generation: int) -> None:
@@ -74,3 +73,9 @@ class Announcer:
         self._notifier.status(f"stopping: {self._house.in_flight()} jobs in flight")
         if snapshot.deadline is None and snapshot.stage < Stage.DONE:
             self._notifier.extend(now, by_s=EXTEND_BY_S)
+
+
+def _is_complete(snapshot: Snapshot) -> bool:
+    """Every seat has a child of this generation that was ready, and older ones are gone."""
+    filled = all(seat.child and seat.child.ready_at for seat in snapshot.seats)
+    return filled and all(child.generation == snapshot.generation for child in snapshot.children)

@@ -13,6 +13,7 @@ from setproctitle import setproctitle
 
 from stoker import logs, settings
 from stoker.errors import PlatformUnsupported, StokerError
+from stoker.outlet import fill_standard_descriptors
 from supervisor.loop import Supervisor
 
 OVERRIDES: Final = "STOKER_RUN_OVERRIDES"
@@ -21,6 +22,7 @@ EMBEDDED_LOCK: Final = "STOKER_EMBEDDED_LOCK_FD"
 
 def main() -> int:
     """Supervise, and return the exit code."""
+    fill_standard_descriptors()
     embedded_lock = take_embedded_lock()
     try:
         return run(take_overrides())

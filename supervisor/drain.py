@@ -59,10 +59,7 @@ class Drain:
     """Takes the requests to go down and says which stage it is time for. Times are CLOCK_MONOTONIC ns."""
 
     def __init__(self, *, grace_s: float) -> None:
-        self._grace = _ns(grace_s)
-        # The unwinding of bodies begins min(0.5 s, grace/10) before the deadline; nobody is asked to close before it.
-        self._near = min(_ns(0.5), self._grace // 10)
-        self._margin = min(_ns(0.2), self._grace // 25)
+        self.set_grace(grace_s)
         self.budget = Budget()
         self.stage = Stage.RUNNING
         self.aborts = False
@@ -77,6 +74,13 @@ class Drain:
     def stopping(self) -> bool:
         """True from the first request on; nothing is started any more."""
         return self.stage > Stage.RUNNING
+
+    def set_grace(self, grace_s: float) -> None:
+        """Take another grace; a deadline that is bound stays."""
+        self._grace = _ns(grace_s)
+        # The unwinding of bodies begins min(0.5 s, grace/10) before the deadline; nobody is asked to close before it.
+        self._near = min(_ns(0.5), self._grace // 10)
+        self._margin = min(_ns(0.2), self._grace // 25)
 
     def request(self, what: Request, reason: str, now: int) -> bool:
         """Ask to go down. True if that changed something: every child is to be told again."""

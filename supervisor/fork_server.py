@@ -15,7 +15,9 @@ from typing import Final, NoReturn, Protocol
 
 from setproctitle import setproctitle
 
+from stoker import logs
 from stoker.errors import AppNotImportable
+from stoker.outlet import guard_standard_streams
 from stoker.settings import Settings, from_json
 from supervisor.app_loading import describe, load_app
 from supervisor.forking import Newborn, fork_orphan
@@ -48,8 +50,8 @@ class ChildMain(Protocol):
 
 def serve(
     channel: Channel, *, child_main: ChildMain, load: Callable[[tuple[str, ...]], list[str]] | None = None
-) -> None:
-    """Take `StartServer`, load the application, then fork on request until the supervisor is gone."""
+) -> NoReturn:
+    """Take `StartServer`, load the application, fork on request until the supervisor is gone, and exit."""
     for signum in _IGNORED:
         signal.signal(signum, signal.SIG_IGN)
     with contextlib.suppress(ChannelClosed):
@@ -59,13 +61,22 @@ def serve(
         # A hanging import must not outlive the supervisor; there is no child of ours yet that somebody has to end.
         signal_on_parent_death(signal.SIGKILL)
         if os.getppid() != start.supervisor_pid:
-            return
+            os._exit(1)
         server = ForkServer(channel, start=start, fds=fds, child_main=child_main)
+        server.prepare_streams()
         if server.load(load or load_app):
             signal_on_parent_death(0)
             server.serve()
             server.end_orphans(ORPHANS_LIVE_S)
-    channel.close()
+    # Whoever waits for the supervisor's end waits for us, and taking a large application apart would serve nobody.
+    _flush()
+    os._exit(0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
 
 
 class ForkServer:
@@ -82,6 +93,11 @@ class ForkServer:
         self._poll.register(channel, select.POLLIN)
         for pid, pidfd in zip(start.guarded, guarded, strict=True):
             self._guard(pid, pidfd)
+
+    def prepare_streams(self) -> None:
+        """Let what the application prints and logs while it is imported harm nobody."""
+        guard_standard_streams()
+        logs.configure(self._settings.log_format, self._settings.log_level, role="fork server")
 
     def load(self, load: Callable[[tuple[str, ...]], list[str]]) -> bool:
         """Import the application and tell the supervisor how it went."""
@@ -119,9 +135,8 @@ class ForkServer:
             self._end_group(pid)
 
     def _fork(self, spec: ForkSpec, fds: list[int]) -> None:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+        # What is buffered would be written by every child again.
+        _flush()
         try:
             child = fork_orphan(partial(self._live, spec, fds))
         except OSError as error:
@@ -185,6 +200,9 @@ class ForkServer:
 
 def main() -> None:
     """Entry of `python -m supervisor.fork_server FD`."""
+    # What every child runs is imported before the first fork: its pages are shared, and a child starts in no time.
+    import worker_proc.keeper
+    import worker_proc.worker  # noqa: F401
     from worker_proc.child import run_child
 
     setproctitle("stoker: fork server")

@@ -49,7 +49,18 @@ class Forkers:
         if self.coming:
             self.coming.kill()
         guarded = [] if self.current else [child.pid for child in self._house.ledger.children.values() if child.pid]
-        self.coming = ForkClient(
+        try:
+            self.coming = self._open(settings, generation, guarded)
+        except OSError as error:
+            self.coming = None
+            self._retry()
+            log.error("fork_server.not_started", error=str(error), failures=self._failures)
+            return
+        self._all.append(self.coming)
+        self._settings[self.coming.pid] = settings
+
+    def _open(self, settings: Settings, generation: int, guarded: list[int]) -> ForkClient:
+        return ForkClient(
             settings=to_json(settings),
             board_fd=self._house.board.fd,
             lock_fd=self._house.lock.fd,
@@ -60,8 +71,6 @@ class Forkers:
             guarded=guarded,
             command=self._command,
         )
-        self._all.append(self.coming)
-        self._settings[self.coming.pid] = settings
 
     def look_after(self, now: int) -> None:
         """Start again after a failure, end an import that takes too long, let go of those nobody needs any more."""

@@ -31,21 +31,17 @@ class Hands:
     def spawn(self, seat: Seat, forker: ForkClient) -> Child | None:
         """Have a child forked for this seat, if its queue has a free slot."""
         now = time.monotonic_ns()
+        ours, theirs = Channel.pair()
         child = self._house.ledger.spawn(seat, now, boot_by=now + self._house.limits.boot)
         if child is None:
+            ours.close()
+            theirs.close()
             return None
         self._limit(child)
         self._house.place(child).reset(generation=child.generation, claim_no=child.claim_no)
-        ours, theirs = Channel.pair()
         wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
         self._wires[child.claim_no] = wire
-        events = self._house.event_fds
-        offsets = [child.slot.offset]
-        if child.role == "keeper":
-            offsets += [slot.offset for slot in self._house.ledger.worker_slots()]
-        fds = [os.dup(theirs.fileno()), *(os.dup(events[offset]) for offset in offsets)]
-        theirs.close()
-        forker.fork(self._spec(child), fds)
+        forker.fork(self._spec(child), [theirs.detach(), *self._event_fds(child)])
         return child
 
     def tell(self, child: Child, message: Message) -> None:
@@ -74,6 +70,12 @@ class Hands:
             wire.close()
         self._wires.clear()
 
+    def _event_fds(self, child: Child) -> list[int]:
+        offsets = [child.slot.offset]
+        if child.role == "keeper":
+            offsets += [slot.offset for slot in self._house.ledger.worker_slots()]
+        return [os.dup(self._house.event_fds[offset]) for offset in offsets]
+
     def _limit(self, child: Child) -> None:
         # Workers that started together would otherwise all reach their limits together.
         if queue := self._house.settings.queues.get(child.seat.queue):
@@ -100,5 +102,6 @@ class Hands:
 def kill_group(pid: int) -> None:
     """SIGKILL a process group whose leader is a child of ours that was not reaped yet."""
     if pid > 0:
-        with contextlib.suppress(ProcessLookupError):
+        # A group of which nobody may be killed by us (setuid programs) must not end the supervisor.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)

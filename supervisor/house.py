@@ -54,6 +54,7 @@ class House:
         """Want what new settings say, from children of a new generation."""
         self.settings = settings
         self.limits = Limits.of(settings)
+        self.drain.set_grace(settings.grace)
         self.ledger.next_generation(generation)
         self._arrange()
 

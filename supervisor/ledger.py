@@ -45,6 +45,7 @@ class Seat:
     parked: str = ""
     restarts: int = 0
     ever_ready: bool = False
+    last_ready_at: int = 0
     child: Child | None = None
     successor: Child | None = None
 
@@ -219,8 +220,11 @@ class Ledger:
     def retire(self, child: Child) -> None:
         """It was told to finish what it holds; it does not count for its seat any more."""
         child.state, child.retiring = State.DRAINING, True
-        if child.seat.child is child:
-            child.seat.child = None
+        seat = child.seat
+        if seat.child is child:
+            seat.child = None
+        elif seat.successor is child:
+            seat.successor = None
 
     def drains(self, child: Child) -> None:
         """It takes nothing new."""

@@ -16,13 +16,14 @@ from supervisor import capacity, policy
 from supervisor.announcing import Announcer
 from supervisor.arrivals import Arrivals
 from supervisor.drain import Request
-from supervisor.fork_client import COMMAND
+from supervisor.fork_client import COMMAND, ForkClient
 from supervisor.forkers import Forkers
 from supervisor.hands import Hands
 from supervisor.health import HealthServer
 from supervisor.host_lock import HostLock
 from supervisor.house import House
 from supervisor.inbox import Inbox
+from supervisor.ledger import Seat
 from supervisor.notify import Notifier
 from supervisor.observing import look_at
 from supervisor.signals import SignalPipe
@@ -35,6 +36,7 @@ log = logs.get("supervisor")
 LOOK_EVERY_NS = 500_000_000
 AWAY_NS = 3_000_000_000
 FORKERS_END_S = 1.0
+SHORTAGE_NS = 1_000_000_000
 
 
 class Supervisor:
@@ -120,13 +122,13 @@ class _Run:
     def to_the_end(self) -> int:
         """Turn until the drain is through; nothing of ours is left afterwards."""
         log.event("supervisor.started", pid=os.getpid(), queues=sorted(self._house.settings.queues))
-        try:
-            while not self._turn():
-                self._wait()
-            return self._teardown.finish()
-        finally:
-            self._end_forkers()
-            self._hands.close()
+        # Should this raise, the fork servers see our end and end the children; they must not be ended first.
+        while not self._turn():
+            self._wait()
+        code = self._teardown.finish()
+        self._end_forkers()
+        self._hands.close()
+        return code
 
     def _turn(self) -> bool:
         for number in self._signals.take():
@@ -201,12 +203,14 @@ class _Run:
         self._look_at = now + LOOK_EVERY_NS
         for child in self._house.ledger.children.values():
             child.look = look_at(child, self._house.place(child), now)
+        for seat in self._house.ledger.seats:
+            seat.last_ready_at = now if seat.is_ready else seat.last_ready_at
 
     def _act(self, action: policy.Action) -> None:
         match action:
             case policy.Spawn(seat=seat):
                 if forker := self._forkers.serving:
-                    self._hands.spawn(seat, forker)
+                    self._spawn(seat, forker)
             case policy.End(child=child, kill=kill):
                 self._hands.end(child, kill)
                 if not child.pid:
@@ -219,6 +223,14 @@ class _Run:
                 facts: dict[str, Any] = {"where": where} if where else {}
                 log.error("supervisor.gives_up", exit=code, reason=line, **facts)
                 self._teardown.request(Request.TERMINATE, line)
+
+    def _spawn(self, seat: Seat, forker: ForkClient) -> None:
+        try:
+            self._hands.spawn(seat, forker)
+        except OSError as error:
+            # Out of descriptors or memory: it may pass, and nobody else has to suffer.
+            seat.retry_at = time.monotonic_ns() + SHORTAGE_NS
+            log.error("child.not_forked", child=seat.name, error=str(error))
 
     def _tell_keeper(self) -> None:
         if keeper := self._house.ledger.keeper():

@@ -33,7 +33,7 @@ def _with_process(look: Look, pid: int, now: int) -> Look:
         process = psutil.Process(pid)
         with process.oneshot():
             state, times, rss = process.status(), process.cpu_times(), process.memory_info().rss
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return look
     cpu_s = times.user + times.system
     return replace(

@@ -8,7 +8,7 @@ from typing import Final
 from supervisor.ledger import State
 from supervisor.snapshot import ChildView, SeatView, Snapshot
 
-# A database that stalls for a moment must not take every host out of rotation.
+# A database that stalls or a keeper that is replaced must not take a host out of rotation.
 STALL_NS: Final = 3_000_000_000
 LOOP_STUCK_NS: Final = 10_000_000_000
 
@@ -40,6 +40,9 @@ def is_ready(child: ChildView | None, *, lease_ns: int, now: int) -> bool:
 
 
 def _why_not(seat: SeatView, snapshot: Snapshot, now: int) -> str:
+    # A keeper is replaced in a moment; what depends on it is the lease, and that is looked at by itself.
+    if seat.role == "keeper" and now - seat.last_ready_at <= STALL_NS:
+        return ""
     if seat.child:
         return next(_child_faults(seat.child, snapshot.lease_ns, now), "")
     return f"is parked: {seat.parked}" if seat.parked else "is not running"

@@ -44,6 +44,7 @@ class SeatView:
     restarts: int
     failures: int
     retry_at: int
+    last_ready_at: int
     child: ChildView | None
 
 
@@ -91,7 +92,17 @@ def view_child(child: Child, place: Slot) -> ChildView:
 def view_seat(seat: Seat, views: dict[int, ChildView]) -> SeatView:
     """The picture of one seat."""
     child = views.get(seat.child.claim_no) if seat.child else None
-    return SeatView(seat.name, seat.role, seat.queue, seat.parked, seat.restarts, seat.failures, seat.retry_at, child)
+    return SeatView(
+        name=seat.name,
+        role=seat.role,
+        queue=seat.queue,
+        parked=seat.parked,
+        restarts=seat.restarts,
+        failures=seat.failures,
+        retry_at=seat.retry_at,
+        last_ready_at=seat.last_ready_at,
+        child=child,
+    )
 
 
 def as_status(snapshot: Snapshot, now: int) -> dict[str, Any]:

@@ -7,8 +7,13 @@ import selectors
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import DecodeError
+
+from stoker import logs
 from worker_proc.channel import Channel, ChannelClosed
 from worker_proc.messages import AnyMessage, Message
+
+log = logs.get("supervisor")
 
 
 class Wire:
@@ -53,6 +58,9 @@ class Wire:
                 return
             except ChannelClosed:
                 self.close()
+            except DecodeError as error:
+                # One child that talks nonsense must not end the supervision of the others.
+                log.error("message.unreadable", error=str(error))
 
     def close(self) -> None:
         """Let go of it. Twice is fine."""

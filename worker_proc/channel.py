@@ -80,6 +80,10 @@ class Channel:
             os.set_inheritable(fd, False)
         return decode(packet), fds
 
+    def detach(self) -> int:
+        """Give the descriptor away."""
+        return self._sock.detach()
+
     def close(self) -> None:
         """Close this end."""
         self._sock.close()
