@@ -17,6 +17,8 @@ from worker_proc.messages import Close, StopAccepting
 log = logs.get("supervisor")
 
 LOOK_NS = 20_000_000
+PATIENT_LOOK_NS = 100_000_000
+PATIENT_AFTER_NS = 5_000_000_000
 
 
 class Teardown:
@@ -63,9 +65,11 @@ class Teardown:
         if not self._drain.stopping:
             return None
         look = self._drain.next_look(now)
-        if self._drain.stage is Stage.STOP_ACCEPTING:
-            return min(now + LOOK_NS, look or now + LOOK_NS)
-        return look
+        if self._drain.stage is not Stage.STOP_ACCEPTING:
+            return look
+        is_young = now - self._drain.started_at < PATIENT_AFTER_NS
+        soon = now + (LOOK_NS if is_young else PATIENT_LOOK_NS)
+        return min(soon, look or soon)
 
     def finish(self) -> int:
         """Sum up; returns the exit code."""
