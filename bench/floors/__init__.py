@@ -1,0 +1,1 @@
+"""What the same machine and the same PostgreSQL do without Stoker: one small program per floor."""

@@ -1,0 +1,146 @@
+"""Every figure can be measured, and nothing of the benchmark is left behind. No test looks at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+
+from stoker import embedded
+from tests.support import until
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = {
+    "startup": {"startup"},
+    "drain": {"drain"},
+    "throughput": {"throughput.1", "throughput.2"},
+    "enqueue": {"enqueue", "enqueue.joined"},
+    "bulk": {"bulk.100"},
+    "pickup": {"pickup.p50", "pickup.p99"},
+    "cpu": {"cpu"},
+    "memory": {"memory"},
+    "recovery": {"recovery", "recovery.ready"},
+}
+
+
+class Bench:
+    """`python -m bench` on the server of this test run, with temporary files where the test can see them."""
+
+    def __init__(self, server_url: str, directory: Path) -> None:
+        self.mark = uuid.uuid4().hex
+        self._server_url = server_url
+        self.temporary, self.results = directory / "tmp", directory / "results"
+        self.temporary.mkdir()
+        self._command = [sys.executable, "-m", "bench", "--database-url", server_url, "--results", str(self.results)]
+        # setproctitle would use the room of the environment, where the mark is.
+        self._env = {**os.environ, "TMPDIR": str(self.temporary), "TEST_MARK": self.mark, "SPT_NOENV": "1"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*self._command, *arguments],
+            cwd=ROOT,
+            env=self._env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        with self.start(*arguments) as process:
+            said, _ = process.communicate(timeout=180)
+        self.has_left_nothing(process.pid)
+        return process.returncode, said
+
+    def has_left_nothing(self, pid: int) -> None:
+        assert not self.processes()
+        assert not list(self.temporary.iterdir())
+        assert not self.databases(pid)
+
+    def databases(self, pid: int) -> list[str]:
+        with psycopg.connect(self._server_url) as conn:
+            rows = conn.execute("select datname from pg_database where datname like %s", (f"stoker_bench_{pid}_%",))
+            return [row[0] for row in rows]
+
+    def result(self) -> dict[str, Any]:
+        (path,) = self.results.iterdir()
+        result: dict[str, Any] = json.loads(path.read_text())
+        return result
+
+    def processes(self) -> list[psutil.Process]:
+        return [process for process in psutil.process_iter() if _mark_of(process) == self.mark]
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get("TEST_MARK") if process.status() != psutil.STATUS_ZOMBIE else None
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
+
+
+@pytest.fixture
+def bench(server: embedded.Server, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(server.url, tmp_path)
+    yield bench
+    for process in bench.processes():
+        process.kill()
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_every_figure_can_be_measured(bench: Bench, figure: str) -> None:
+    code, said = bench.run("--smoke", "--only", figure)
+    assert code == 0, said
+    result = bench.result()
+    assert result["failed"] == {}
+    assert result["machine"]["postgresql_settings"]["synchronous_commit"] == "on"
+    readings = result["readings"]
+    assert {reading["name"] for reading in readings} == FIGURES[figure]
+    for reading in readings:
+        assert reading["value"] > 0
+        assert reading["samples"]
+        assert reading["floor"] is None or reading["ratio"] > 0
+        assert reading["what"] in said
+
+
+def test_an_unknown_figure_is_refused(bench: Bench) -> None:
+    code, said = bench.run("--only", "luck")
+    assert code == 2
+    assert "'throughput'" in said
+
+
+def test_an_unreachable_server_is_said_in_one_line(bench: Bench) -> None:
+    code, said = bench.run("--smoke", "--only", "drain", "--database-url", "postgresql://127.0.0.1:1/none")
+    assert code == 1
+    assert "Traceback" not in said
+    assert not bench.results.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing(bench: Bench, number: signal.Signals) -> None:
+    with bench.start("--quick", "--only", "throughput") as process:
+        until(lambda: list(bench.temporary.glob("*/supervisor.log")), within=60)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    bench.has_left_nothing(process.pid)
+
+
+def test_a_killed_run_leaves_no_process(bench: Bench, server: embedded.Server) -> None:
+    with bench.start("--quick", "--only", "throughput") as process:
+        until(lambda: list(bench.temporary.glob("*/supervisor.log")), within=60)
+        process.kill()
+        process.communicate(timeout=60)
+    until(lambda: not bench.processes(), within=10)
+    with psycopg.connect(server.url, autocommit=True) as conn:
+        for name in bench.databases(process.pid):
+            conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
