@@ -9,8 +9,8 @@ from supervisor.deaths import bury
 from supervisor.forkers import Forkers
 from supervisor.hands import Hands, kill_group
 from supervisor.house import House
-from supervisor.ledger import Child, Exit
 from supervisor.reaping import collect
+from supervisor.records import Child, Exit
 from worker_proc.messages import AnyMessage, Forked, ForkFailed
 
 log = logs.get("supervisor")

@@ -10,9 +10,9 @@ from stoker.errors import CONFIG, KILLED
 from supervisor.drain import Stage
 from supervisor.hands import Hands
 from supervisor.house import House
-from supervisor.ledger import Child, Exit
 from supervisor.notices import compose
 from supervisor.policy import after_death
+from supervisor.records import Child, Exit
 from supervisor.totals import read_counters, read_durations
 from worker_proc.board import Slot, SlotState, SlotWord, Word
 from worker_proc.linux import boottime_ns

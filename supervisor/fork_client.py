@@ -74,10 +74,6 @@ class ForkClient:
         """True while a pid nobody knows may be a child of ours."""
         return bool(self._open)
 
-    def was_asked_for(self, claim_no: int) -> bool:
-        """True while this child is requested and not reported."""
-        return claim_no in self._open
-
     def fork(self, spec: ForkSpec, fds: Sequence[int]) -> None:
         """Ask for one child; the answer is `Forked` or `ForkFailed`. The descriptors are ours to close from here on."""
         self._open.add(spec.claim_no)

@@ -11,7 +11,7 @@ from stoker.settings import Settings, to_json
 from supervisor.backoff import delay_s
 from supervisor.fork_client import COMMAND, ForkClient, ServerState
 from supervisor.house import House
-from supervisor.ledger import Exit
+from supervisor.records import Exit
 from worker_proc.messages import AnyMessage, Imported, ImportFailed
 
 log = logs.get("supervisor")
@@ -119,12 +119,6 @@ class Forkers:
         """End those that did not go by themselves."""
         for forker in self._all:
             forker.kill()
-
-    def kill_for(self, claim_no: int) -> None:
-        """End the one that was asked for this child and does not answer."""
-        for forker in self._all:
-            if forker.was_asked_for(claim_no):
-                forker.kill()
 
     @property
     def pids(self) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from stoker import logs
 from supervisor.fork_client import ForkClient
 from supervisor.house import House
-from supervisor.ledger import Child, Kill, Seat
+from supervisor.records import Child, Kill, Seat
 from supervisor.wire import Wire
 from worker_proc.channel import Channel
 from worker_proc.messages import AnyMessage, ForkSpec, Message, SlotRef
@@ -27,6 +27,7 @@ class Hands:
         self._house = house
         self._on_message = on_message
         self._wires: dict[int, Wire] = {}
+        self._forkers: dict[int, ForkClient] = {}
 
     def spawn(self, seat: Seat, forker: ForkClient) -> Child | None:
         """Have a child forked for this seat, if its queue has a free slot."""
@@ -41,6 +42,7 @@ class Hands:
         self._house.place(child).reset(generation=child.generation, claim_no=child.claim_no)
         wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
         self._wires[child.claim_no] = wire
+        self._forkers[child.claim_no] = forker
         forker.fork(self._spec(child), [theirs.detach(), *self._event_fds(child)])
         return child
 
@@ -58,11 +60,15 @@ class Hands:
         child.kill = kill
         log.warning("child.killed", child=child.seat.name, pid=child.pid, how=kill.how, why=kill.why)
         kill_group(child.pid)
+        if not child.pid:
+            # The fork server was asked for it and does not answer: its end is the end of the request.
+            self._forkers[child.claim_no].kill()
 
     def part(self, child: Child) -> None:
         """Take a dead child's last words and let go of its pipe."""
         self.hear(child)
         self._wires.pop(child.claim_no).close()
+        self._forkers.pop(child.claim_no)
 
     def close(self) -> None:
         """Let go of everybody."""

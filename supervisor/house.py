@@ -11,9 +11,10 @@ from collections import Counter
 from stoker.settings import Settings
 from supervisor.drain import Drain
 from supervisor.host_lock import HostLock
-from supervisor.ledger import Child, Ledger
+from supervisor.ledger import Ledger
 from supervisor.notices import Notices
 from supervisor.policy import Limits
+from supervisor.records import Child
 from supervisor.snapshot import Snapshot, view_child, view_seat
 from supervisor.totals import Names, Totals
 from worker_proc import board as shared

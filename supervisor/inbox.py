@@ -8,7 +8,7 @@ from typing import Any, Final
 from stoker import logs
 from supervisor.hands import Hands
 from supervisor.house import House
-from supervisor.ledger import Child, State
+from supervisor.records import Child, State
 from worker_proc.board import Word
 from worker_proc.messages import (
     AcceptStopped,

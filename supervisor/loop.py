@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import logs
-from stoker.errors import Draining, StokerError
+from stoker.errors import Draining
 from stoker.settings import Settings, resolve_runtime_dir
 from supervisor import capacity, policy
 from supervisor.announcing import Announcer
@@ -23,9 +23,10 @@ from supervisor.health import HealthServer
 from supervisor.host_lock import HostLock
 from supervisor.house import House
 from supervisor.inbox import Inbox
-from supervisor.ledger import Seat
 from supervisor.notify import Notifier
 from supervisor.observing import look_at
+from supervisor.orders import Orders
+from supervisor.records import Seat
 from supervisor.signals import SignalPipe
 from supervisor.teardown import Teardown
 from supervisor.terminal import Terminal
@@ -104,8 +105,6 @@ class _Run:
     ) -> None:
         self._house = house
         self._signals = signals
-        self._terminal = terminal
-        self._reread = reread
         self._inbox = Inbox(house)
         self._hands = Hands(house, on_message=self._inbox.take)
         self._inbox.hands = self._hands
@@ -114,6 +113,14 @@ class _Run:
         self._forkers = Forkers(house, on_reply=self._arrivals.reply, on_unborn=self._arrivals.unborn, command=command)
         self._announcer = Announcer(house, notifier)
         self._notifier = notifier
+        self._orders = Orders(
+            house,
+            teardown=self._teardown,
+            forkers=self._forkers,
+            announcer=self._announcer,
+            terminal=terminal,
+            reread=reread or (lambda: house.settings),
+        )
         self._look_at = 0
         self._turned_at = time.monotonic_ns()
         self._may_kill_at = 0
@@ -132,7 +139,7 @@ class _Run:
 
     def _turn(self) -> bool:
         for number in self._signals.take():
-            self._obey(number)
+            self._orders.obey(number)
         self._arrivals.collect(self._forkers)
         now = time.monotonic_ns()
         self._notice_absence(now)
@@ -155,40 +162,17 @@ class _Run:
         return done
 
     def _wait(self) -> None:
-        now = time.monotonic_ns()
+        # Seen from the moment the turn looked at: what became due since then is due at once.
+        seen_from = self._turned_at
         ledger, stopping = self._house.ledger, self._house.drain.stopping
         # Decisions that are due are made on a fresh look, never on an old one.
-        if due := policy.next_look(ledger, now, limits=self._house.limits, stopping=stopping):
+        if due := policy.next_look(ledger, seen_from, limits=self._house.limits, stopping=stopping):
             self._look_at = min(self._look_at, due)
-        times = [self._look_at, self._teardown.next_look(now), self._notifier.next_look()]
+        times = [self._look_at, self._teardown.next_look(seen_from), self._notifier.next_look()]
         times += [] if stopping else [self._forkers.next_look()]
         wake_at = min(time for time in times if time is not None)
-        for key, _ in self._house.selector.select(max(0, wake_at - now) / 1e9):
+        for key, _ in self._house.selector.select(max(0, wake_at - time.monotonic_ns()) / 1e9):
             key.data()
-
-    def _obey(self, number: signal.Signals) -> None:
-        if number in (signal.SIGTERM, signal.SIGINT):
-            self._teardown.request(Request.TERMINATE, number.name)
-        elif number == signal.SIGQUIT:
-            self._teardown.request(Request.STOP, "stop")
-        elif number == signal.SIGHUP and self._terminal.has_closed():
-            self._teardown.request(Request.TERMINATE, "the terminal closed")
-        elif number == signal.SIGHUP:
-            self._reload()
-
-    def _reload(self) -> None:
-        if self._house.drain.stopping:
-            log.warning("reload.refused", reason="stopping")
-            return
-        try:
-            settings = self._reread() if self._reread else self._house.settings
-            capacity.check(settings)
-        except StokerError as error:
-            log.error("reload.failed", error=str(error))
-            return
-        log.event("reload.started", generation=self._house.ledger.generation + 1)
-        self._announcer.reload_began(time.monotonic_ns())
-        self._forkers.start(settings, generation=self._house.ledger.generation + 1)
 
     def _notice_absence(self, now: int) -> None:
         # After a long absence (suspend, SIGSTOP) what we remember of the others is old; they get a moment to be seen.
@@ -213,8 +197,6 @@ class _Run:
                     self._spawn(seat, forker)
             case policy.End(child=child, kill=kill):
                 self._hands.end(child, kill)
-                if not child.pid:
-                    self._forkers.kill_for(child.claim_no)
             case policy.Retire(child=child, why=why):
                 self._inbox.retire(child, why)
             case policy.GiveUp(code=code, why=why):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from supervisor.ledger import Child, Exit
+from supervisor.records import Child, Exit
 from worker_proc.board import LaneRun
 from worker_proc.messages import ChildDied, DeathFacts, How, Lane, Verdict
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import psutil
 
-from supervisor.ledger import Child, Look
+from supervisor.records import Child, Look
 from worker_proc.board import Slot, SlotWord
 
 PROCESS_EVERY_NS: Final = 2_000_000_000

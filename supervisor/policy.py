@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from stoker.errors import CONFIG, GAVE_UP
 from stoker.settings import Settings
 from supervisor.backoff import delay_s
-from supervisor.ledger import Child, Exit, Kill, Ledger, Seat, State
+from supervisor.ledger import Ledger
+from supervisor.records import Child, Exit, Kill, Seat, State
 
 SHORT_LIFE_NS = 5_000_000_000
 IDLE_NS = 1_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from supervisor.ledger import State
+from supervisor.records import State
 from supervisor.snapshot import ChildView, SeatView, Snapshot
 
 # A database that stalls or a keeper that is replaced must not take a host out of rotation.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from supervisor.hands import kill_group
-from supervisor.ledger import Exit
+from supervisor.records import Exit
 
 
 def collect(is_leader: Callable[[int], bool]) -> Iterator[Exit]:

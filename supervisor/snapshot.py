@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.drain import Stage
-from supervisor.ledger import Child, Seat
+from supervisor.records import Child, Seat
 from supervisor.totals import Totals
 from worker_proc.board import Slot
 from worker_proc.messages import Gauges

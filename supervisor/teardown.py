@@ -10,7 +10,7 @@ from stoker.errors import KILLED, OK
 from supervisor.drain import UNBOOTED_S, Request, Stage, View
 from supervisor.hands import Hands
 from supervisor.house import House
-from supervisor.ledger import Child, Kill, State
+from supervisor.records import Child, Kill, State
 from worker_proc.board import Phase, Word
 from worker_proc.messages import Close, StopAccepting
 

@@ -156,3 +156,21 @@ def test_children_do_not_find_what_is_meant_for_the_supervisor(start: Start) -> 
     server = running.events("app.imported")[0]["pid"]
     names = {entry.partition(b"=")[0] for entry in Path(f"/proc/{server}/environ").read_bytes().split(b"\0")}
     assert not names & {b"NOTIFY_SOCKET", b"WATCHDOG_USEC", b"STOKER_RUN_OVERRIDES"}
+
+
+def test_a_fork_server_that_does_not_answer_is_replaced(start: Start) -> None:
+    running = start(queues=["good=1"], boot_deadline="2s").ready()
+    os.kill(running.events("app.imported")[0]["pid"], signal.SIGSTOP)
+    os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGKILL)
+    running.wait_for("app.imported", count=2)
+    running.wait_for("worker.ready", count=2)
+
+
+def test_an_asked_for_child_does_not_hold_up_the_drain(start: Start) -> None:
+    running = start(queues=["good=1"], grace="1s").ready()
+    os.kill(running.events("app.imported")[0]["pid"], signal.SIGSTOP)
+    os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGKILL)
+    running.wait_for("child.exited")
+    running.signal(signal.SIGTERM)
+    assert running.exit() in (0, 75)
+    assert running.events("drain.finished")[0]["took_s"] < 3

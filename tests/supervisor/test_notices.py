@@ -2,8 +2,8 @@
 
 import pytest
 
-from supervisor.ledger import Child, Exit, Kill, Seat, Slot
 from supervisor.notices import Notices, compose
+from supervisor.records import Child, Exit, Kill, Seat, Slot
 from worker_proc.board import LaneRun
 from worker_proc.messages import How
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from supervisor.backoff import CAP_S, delay_s
-from supervisor.ledger import Child, Exit, Ledger, Look, Seat, State
+from supervisor.ledger import Ledger
 from supervisor.policy import Action, End, GiveUp, Limits, Retire, Spawn, after_death, next_actions, next_look
+from supervisor.records import Child, Exit, Look, Seat, State
 from worker_proc.board import LaneRun
 
 S = 1_000_000_000
