@@ -1,4 +1,4 @@
--- Who: stoker queues ls. Locks: none. Reads all live rows once; Index: finished_dead_queue.
+-- Who: stoker queues ls. Locks: none. Reads every live job. Index: finished_dead_queue, whole.
 with live as (
     select queue,
            count(*) filter (where state = 'ready') as ready,
@@ -15,5 +15,5 @@ dead as (
 )
 select queue, coalesce(ready, 0), coalesce(delayed, 0), coalesce(running, 0), coalesce(suspended, 0), coalesce(blocked, 0),
        coalesce(dead, 0), extract(epoch from clock_timestamp() - oldest)::float8
-from live full join dead using (queue)
+from live full join dead using (queue) full join (select queue from stoker.queues) served using (queue)
 order by queue

@@ -76,12 +76,15 @@ def _look_at_database(known: Settings, report: Report) -> None:
     from stoker.migrate import code_version, schema_version
 
     url = known.database_url
-    report.database = {"embedded": url is None, "place": describe_url(url) if url else None}
-    report.database["code_version"] = code_version()
+    report.database = {"embedded": url is None, "code_version": code_version()}
     if url is None:
         from stoker.embedded import running_url
+        from stoker.embedded.paths import Layout
 
+        report.database["place"] = str(Layout.of(None).root)
         url = running_url()
+    else:
+        report.database["place"] = describe_url(url)
     if url is None:
         return
     try:
@@ -113,7 +116,7 @@ def _tell(report: Report) -> None:
 
 def _database_line(database: dict[str, Any]) -> str:
     version, ours = database.get("schema_version"), database["code_version"]
-    where = "embedded PostgreSQL" if database["embedded"] else f"PostgreSQL at {database['place']}"
+    where = f"{'embedded ' * database['embedded']}PostgreSQL at {database['place']}"
     if version is None:
         return f"database: {where}, {'not running; `stoker run` starts it' if database['embedded'] else 'no answer'}"
     behind = f"; `stoker run` and `stoker migrate` bring it to {ours}" if version < ours else ""

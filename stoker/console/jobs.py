@@ -85,14 +85,8 @@ def retry(job_ids: JobIds, database_url: DatabaseUrl = None, config: Config = No
 
     def put_back(job_id: int) -> str:
         from stoker import client
-        from stoker.console.refusals import JobNotRetryable
 
-        try:
-            live = client.retry(job_id)
-        except JobNotFound:
-            if view := client.get(job_id):
-                raise JobNotRetryable(job_id=job_id, state=view.state) from None
-            raise
+        live = client.retry(job_id)
         twin = f": job {live}, which has the same key, stands for it" if live != job_id else ""
         return f"{job_id} is back in line{twin}"
 

@@ -33,19 +33,6 @@ class TimeWithoutZone(NaiveDatetime):
         self.fix = f"Add the zone: {value.isoformat()}Z for UTC, or an offset such as {value.isoformat()}+02:00."
 
 
-class JobNotRetryable(StokerError):
-    """Only dead and cancelled jobs can be put back in line."""
-
-    code = "STOKER_JOB_NOT_RETRYABLE"
-    terminal = True
-
-    def __init__(self, *, job_id: int, state: str) -> None:
-        super().__init__(
-            cause=f"Job {job_id} is {state}; only dead and cancelled jobs can be put back in line.",
-            fix="Enqueue it anew to run it again." if state == "done" else f"Follow it: stoker jobs show {job_id}",
-        )
-
-
 class DatabaseRefused(StokerError):
     """PostgreSQL answered with an error that is not about being there or not."""
 
