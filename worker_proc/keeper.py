@@ -63,7 +63,7 @@ class Keeper(Role):
         self._slots = [control.board.slot(ref.offset, ref.lanes) for ref in spec.workers]
         self._ending = Ending(control, link=link, lease=self.lease, reaping=self.reaping, workers=self._slots)
         self._upkeep = Upkeep(control, url=url, name=spec.title, settings=settings)
-        self._rota = Rota(self._duties(spec, settings, identity), is_up=lambda: link.is_up)
+        self._rota = Rota(self._duties(spec, settings, identity), is_up=lambda: link.is_up, longest_pause=1.0)
         self._announced = ""
         self._down_since = 0.0
 
@@ -156,7 +156,7 @@ class Keeper(Role):
         if self._announced == "waiting" or (self._announced and time.monotonic() - self._down_since < UNNOTICED_S):
             return
         self._announced = "waiting"
-        log.warning("database.waiting", error=error)
+        log.warning("database.waiting", place=self.session.place, error=error)
         self._set_state(SlotState.WAITING_FOR_DATABASE)
         self._outgoing.tell(WaitingForDatabase(error[:1000]))
 

@@ -15,10 +15,13 @@ from stoker.database import Severer, connect
 from stoker.drivers.calls import Keeping
 from stoker.drivers.postgres import PostgresDriver
 from stoker.errors import DriverUnavailable
+from stoker.urls import describe_url
 from worker_proc.control import Control
 
 _LEAST_PAUSE_S: Final = 0.1
 _MOST_PAUSE_S: Final = 2.0
+# A connection that breaks earlier counts as one that could not be opened.
+_LIVED_S: Final = 2.0
 # While the control thread looks once a beat, a call may last up to one second more.
 CALL_LIMIT_S: Final = 3.0
 # Migrations run in here.
@@ -48,6 +51,7 @@ class Link:
         self._severer: Severer | None = None
         self._pause = 0.0
         self._retry_at = 0.0
+        self._opened_at = 0.0
 
     @property
     def conn(self) -> Connection:
@@ -60,20 +64,24 @@ class Link:
         return self._driver is not None and not self._driver.conn.closed
 
     @property
+    def place(self) -> str:
+        """Where the database is, fit to be shown."""
+        return describe_url(self._url)
+
+    @property
     def retry_in(self) -> float:
         """Seconds until the next attempt to open is worth it."""
         return max(0.0, self._retry_at - time.monotonic())
 
     def open(self) -> None:
-        """Connect and prepare. Raises LinkDown; the next attempt is then due after a pause of 0.1 to 2 s."""
+        """Connect and prepare. Raises LinkDown; the next attempt is worth it after a pause of 0.1 to 2 s."""
         self.drop()
         try:
             self._driver, self._severer = self._connected()
         except (DriverUnavailable, psycopg.Error) as error:
-            self._pause = min(_MOST_PAUSE_S, max(_LEAST_PAUSE_S, self._pause * 2))
-            self._retry_at = time.monotonic() + self._pause * random.uniform(0.75, 1.0)
+            self._put_off()
             raise LinkDown(str(error.__cause__ or error)) from error
-        self._pause = self._retry_at = 0.0
+        self._opened_at = time.monotonic()
 
     @contextmanager
     def limited(self, seconds: float = CALL_LIMIT_S) -> Iterator[PostgresDriver]:
@@ -96,6 +104,14 @@ class Link:
             severer.close()
         if driver is not None:
             driver.conn.close()
+            if time.monotonic() - self._opened_at < _LIVED_S:
+                self._put_off()
+            else:
+                self._pause = self._retry_at = 0.0
+
+    def _put_off(self) -> None:
+        self._pause = min(_MOST_PAUSE_S, max(_LEAST_PAUSE_S, self._pause * 2))
+        self._retry_at = time.monotonic() + self._pause * random.uniform(0.75, 1.0)
 
     def _open_driver(self) -> PostgresDriver:
         if self._driver is None or self._driver.conn.closed:

@@ -13,7 +13,7 @@ from pathlib import Path
 def freed_lock(path: str, inode: str) -> Iterator[bool]:
     """Whether the lock file is there, is the very one, and nobody holds it; held by us within the block.
 
-    False proves nothing. The file is removed afterwards if the lock was free: it has served its purpose.
+    False proves nothing.
     """
     fd = _take(path, inode)
     if fd is None:
@@ -21,10 +21,14 @@ def freed_lock(path: str, inode: str) -> Iterator[bool]:
         return
     try:
         yield True
-        with suppress(OSError):
-            Path(path).unlink()
     finally:
         os.close(fd)
+
+
+def remove_lock(path: str) -> None:
+    """Remove a file that has served its purpose; within the block that found it free."""
+    with suppress(OSError):
+        Path(path).unlink()
 
 
 def _take(path: str, inode: str) -> int | None:

@@ -14,7 +14,7 @@ from worker_proc.host_lease import HostLease, Identity, Windows
 from worker_proc.judgement import Observer, SeenHost
 from worker_proc.link import Link
 from worker_proc.linux import boottime_ns
-from worker_proc.lock_proof import freed_lock
+from worker_proc.lock_proof import freed_lock, remove_lock
 from worker_proc.sweeping import Sweeping
 
 EVERY_S: Final = 1.0
@@ -55,13 +55,16 @@ class Observing:
 
     def _try_lock(self, db: PostgresDriver, host: SeenHost) -> None:
         with freed_lock(host.lock_path, host.lock_inode) as free:
-            if free:
-                self._judge(db, host, proof="file lock")
+            # A last renewal may have come between the look and the lock; then the file is needed once more.
+            if free and self._judge(db, host, proof="file lock"):
+                remove_lock(host.lock_path)
 
-    def _judge(self, db: PostgresDriver, host: SeenHost, *, proof: str) -> None:
-        if db.run(_end_host(host)):
+    def _judge(self, db: PostgresDriver, host: SeenHost, *, proof: str) -> bool:
+        ended = db.run(_end_host(host))
+        if ended:
             log.warning("host.dead", host=host.id, hostname=host.hostname, proof=proof, locked=host.locked)
             self._sweeping.due_at = 0.0
+        return ended
 
 
 def _read_hosts(own: int) -> Call[list[SeenHost]]:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from psycopg.errors import ReadOnlySqlTransaction
+
 from stoker import logs
 from worker_proc.link import LinkDown
 
 _LEAST_PAUSE_S: Final = 0.1
-_MOST_PAUSE_S: Final = 30.0
 FAR: Final = math.inf
 
 log = logs.get("keeper")
@@ -31,10 +32,11 @@ class Duty(Protocol):
 
 
 class Rota:
-    """Duties in order of importance. One that fails is logged by name and put off, longer each time."""
+    """Duties in order of importance. One that fails is logged and put off, at most by `longest_pause` seconds."""
 
-    def __init__(self, duties: Iterable[Duty], *, is_up: Callable[[], bool]) -> None:
+    def __init__(self, duties: Iterable[Duty], *, is_up: Callable[[], bool], longest_pause: float) -> None:
         self._duties = tuple(duties)
+        self._longest_pause = longest_pause
         self._is_up = is_up
         self._failures: dict[Duty, int] = {}
         self._not_before: dict[Duty, float] = {}
@@ -57,6 +59,9 @@ class Rota:
             duty.run()
         except LinkDown:
             raise
+        except ReadOnlySqlTransaction as error:
+            # After a failover this may be the wrong server: a new connection finds the right one.
+            raise LinkDown(str(error)) from error
         except Exception as error:
             if not self._is_up():
                 raise LinkDown(str(error)) from error
@@ -67,6 +72,8 @@ class Rota:
 
     def _put_off(self, duty: Duty, error: Exception) -> None:
         failures = self._failures[duty] = self._failures.get(duty, 0) + 1
-        pause = min(_MOST_PAUSE_S, _LEAST_PAUSE_S * 2.0 ** min(failures - 1, 20))
+        pause = min(self._longest_pause, _LEAST_PAUSE_S * 2.0 ** min(failures - 1, 20))
         self._not_before[duty] = time.monotonic() + pause
-        log.error("keeper.duty_failed", duty=duty.name, failures=failures, retry_in_s=pause, exc_info=error)
+        # The first failures, then ever fewer of them: 1, 2, 4, 8 …
+        if failures & (failures - 1) == 0:
+            log.error("keeper.duty_failed", duty=duty.name, failures=failures, retry_in_s=pause, exc_info=error)

@@ -42,7 +42,7 @@ class Upkeep:
             Sampling(self._link, queues=settings.queues, publish=self._publish),
             Purging(self._link, keep=settings.retention),
         ]
-        self._rota = Rota(duties, is_up=lambda: self._link.is_up)
+        self._rota = Rota(duties, is_up=lambda: self._link.is_up, longest_pause=30.0)
 
     def start(self) -> None:
         """Start the thread, once the schema is there; again is fine."""

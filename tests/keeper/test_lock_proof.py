@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from tests.keeper.rig import HostLockFile
-from worker_proc.lock_proof import freed_lock
+from worker_proc.lock_proof import freed_lock, remove_lock
 
 
 def inode(path: Path) -> str:
@@ -12,14 +12,19 @@ def inode(path: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def test_a_free_lock_is_held_during_the_judgement_and_removed_after_it(tmp_path: Path) -> None:
+def test_a_free_lock_is_held_during_the_judgement_and_may_be_removed_by_it(tmp_path: Path) -> None:
     lock = HostLockFile(tmp_path / "lock")
     lock.free()
     with freed_lock(str(lock.path), inode(lock.path)) as free:
         assert free
         with freed_lock(str(lock.path), inode(lock.path)) as second:
             assert not second
+        remove_lock(str(lock.path))
     assert not lock.path.exists()
+
+
+def test_a_file_that_is_gone_by_then_is_no_trouble(tmp_path: Path) -> None:
+    remove_lock(str(tmp_path / "lock"))
 
 
 def test_a_held_lock_proves_nothing_and_stays(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import math
 import time
 
 import pytest
+from psycopg.errors import ReadOnlySqlTransaction
 
 from worker_proc.link import LinkDown
 from worker_proc.rota import Rota
@@ -27,7 +28,7 @@ class Counting:
 
 def test_a_poison_row_in_one_duty_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     before, bad, after = Counting("before"), Counting("bad", fails=99), Counting("after")
-    rota = Rota([before, bad, after], is_up=lambda: True)
+    rota = Rota([before, bad, after], is_up=lambda: True, longest_pause=30)
     for _ in range(5):
         rota.run_due()
     assert (before.runs, bad.runs, after.runs) == (5, 1, 5)
@@ -38,7 +39,7 @@ def test_a_failing_duty_is_tried_again_ever_later_and_never_dropped(monkeypatch:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     bad = Counting("bad", fails=12)
-    rota = Rota([bad], is_up=lambda: True)
+    rota = Rota([bad], is_up=lambda: True, longest_pause=30)
     pauses = []
     for _ in range(12):
         rota.run_due()
@@ -51,14 +52,27 @@ def test_a_failing_duty_is_tried_again_ever_later_and_never_dropped(monkeypatch:
 
 
 def test_a_broken_connection_is_everybodys_trouble() -> None:
-    rota = Rota([Counting("bad", fails=1)], is_up=lambda: False)
+    rota = Rota([Counting("bad", fails=1)], is_up=lambda: False, longest_pause=30)
     with pytest.raises(LinkDown):
         rota.run_due()
 
 
+def test_a_server_that_turned_read_only_is_left() -> None:
+    rota = Rota([Counting("bad", fails=1, error=ReadOnlySqlTransaction())], is_up=lambda: True, longest_pause=30)
+    with pytest.raises(LinkDown):
+        rota.run_due()
+
+
+def test_endless_trouble_is_logged_ever_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    rota = Rota([Counting("bad", fails=99)], is_up=lambda: True, longest_pause=0)
+    for _ in range(40):
+        rota.run_due()
+    assert len(caplog.records) == 6
+
+
 def test_a_link_that_is_down_is_not_a_failure_of_the_duty() -> None:
     duty = Counting("duty", fails=1, error=LinkDown("closed"))
-    rota = Rota([duty], is_up=lambda: True)
+    rota = Rota([duty], is_up=lambda: True, longest_pause=30)
     with pytest.raises(LinkDown):
         rota.run_due()
     rota.run_due()
@@ -68,6 +82,6 @@ def test_a_link_that_is_down_is_not_a_failure_of_the_duty() -> None:
 def test_what_is_not_due_does_not_run() -> None:
     later = Counting("later")
     later.due_at = math.inf
-    rota = Rota([later], is_up=lambda: True)
+    rota = Rota([later], is_up=lambda: True, longest_pause=30)
     rota.run_due()
     assert later.runs == 0

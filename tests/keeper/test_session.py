@@ -122,3 +122,21 @@ def test_two_connections_and_no_more(make_host: Callable[..., Host], queue: Queu
     boot.until_said(Ready)
     boot.turn_for(0.5)
     assert queue.one("select count(*) from pg_stat_activity where datname = current_database()") == others + 2
+
+
+def test_a_server_that_throws_us_out_at_once_is_not_stormed(
+    boot: Boot, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = 0
+    open_session = boot.keeper.session.open
+
+    def count() -> None:
+        nonlocal opened
+        opened += 1
+        open_session()
+        queue.kill_backend(boot.backend_pid())
+
+    monkeypatch.setattr(boot.keeper.session, "open", count)
+    queue.kill_backend(boot.backend_pid())
+    boot.turn_for(1.0)
+    assert 2 <= opened <= 5
