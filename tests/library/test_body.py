@@ -251,11 +251,13 @@ def _interrupted(bytecode: int, body: Any) -> tuple[Ended, Interrupter]:
     gate, one = Interrupter(bytecode), claimed()
     ctx = context(one)
     before = sys.gettrace()
+    gc.disable()  # An interrupt inside a finalizer would be swallowed there, as Python does with every exception.
     sys.settrace(gate.trace)
     try:
         ended = run_sync(body, one, ctx, current(), gate=gate)
     finally:
         sys.settrace(before)
+        gc.enable()
     return ended, gate
 
 
