@@ -80,7 +80,8 @@ def fill_standard_descriptors() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            # Inheritable, as standard descriptors are: programs we start would find the gap again.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def guard_standard_streams() -> None:

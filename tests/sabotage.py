@@ -167,7 +167,7 @@ def forks_a_daemon(payload: dict, ctx: Ctx) -> None:
 @job
 def prints_garbage(payload: dict, ctx: Ctx) -> None:
     print("x" * payload.get("bytes", 100_000))
-    os.write(1, b"\xff\xfe\n")
+    sys.stdout.buffer.write(b"\xff\xfe\n")
     print("\ud800")
     effect(ctx, "end")
 
