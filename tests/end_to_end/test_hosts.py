@@ -1,0 +1,102 @@
+"""Two supervisors on one database: what one loses the other finds, and nobody is judged too early."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.processes import Supervisor, running
+from tests.side_table import Database
+from tests.support import scaled, until
+
+QUICK = {"STOKER_LEASE": "8s", "STOKER_KILL_AFTER": "1s"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
+def test_another_machine_takes_over_within_12_s(tmp_path: Path, db: Database) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for directory in (here, there):
+        directory.mkdir()
+    with running(here, db.url) as first:
+        (job,) = db.enqueue("plain", '{"s": 1}', priority=-1)
+        db.until_effect(job)
+        (lost,) = db.enqueue("deaf", '{"s": 60}')
+        db.until_effect(lost)
+        second = Supervisor(there, db.url, STOKER_QUEUES="default=1")
+        # The file that proves a death on one machine is out of sight there.
+        hide = f'mount -t tmpfs none "{here}/run" && exec "$@"'
+        namespace = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", hide, "sh")
+        second.start((*namespace, sys.executable, "-m", "supervisor"))
+        try:
+            second.ready()
+            for process in first.processes():
+                process.kill()
+            killed = time.monotonic()
+            db.until_effect(lost, times=2, within=14)
+            assert time.monotonic() - killed < 12
+            assert second.events("host.dead")[0]["proof"] == "renewals"
+            assert db.job(lost).lost == 1
+        finally:
+            second.end()
+
+
+def test_a_frozen_host_is_taken_over_and_writes_nothing_afterwards(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, QUICK) as first:
+        (job,) = db.enqueue("naps", '{"s": 15}')
+        db.until_effect(job)
+        frozen = first.processes()
+        for process in frozen:
+            process.suspend()
+        with running(tmp_path, db.url, QUICK) as second:
+            db.until_effect(job, times=2, within=15)
+            owner = db.one("select host from stoker.jobs where id = %s", job)
+            for process in frozen:
+                process.resume()
+            until(lambda: first.events("host.judged_dead"), within=10)
+            until(lambda: first.events("run.lease_lost"), within=10)
+            assert db.one("select host from stoker.jobs where id = %s", job) == owner
+            view = db.until_state(job, "done", within=25)
+            assert (view.attempt, view.lost) == (1, 1)
+            assert db.effects("end")[job] == 1
+            first.ready(within=15)
+            second.ready()
+
+
+def test_a_healthy_long_job_runs_once(tmp_path: Path, db: Database) -> None:
+    """Many times the lease, keeping the GIL, with another host watching."""
+    with running(tmp_path, db.url, {"STOKER_LEASE": "6s", "STOKER_KILL_AFTER": "1s"}):
+        (job,) = db.enqueue("burns", f'{{"s": {scaled(10, 60)}}}')
+        db.until_effect(job)
+        with running(tmp_path, db.url, {"STOKER_QUEUES": "other=1", **QUICK}):
+            assert db.until_state(job, "done", within=120).attempt == 1
+            assert (db.effects("start")[job], db.effects("end")[job]) == (1, 1)
+
+
+def test_a_rolling_restart_loses_nothing(tmp_path: Path, db: Database) -> None:
+    jobs = db.enqueue("answer", times=scaled(500, 5000))
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as old:
+        (long,) = db.enqueue("deaf", '{"s": 60}', priority=-1)
+        db.until_effect(long)
+        old.env["STOKER_GRACE"] = "3s"
+        old.send(signal.SIGTERM)
+        with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}):
+            for process in old.processes():
+                process.kill()
+            old.wait()
+            db.until_all_done(jobs, within=60)
+            db.until_effect(long, times=2, within=5)
+            assert db.driver.cancel(long, "enough") == "requested"
+            db.until_state(long, "cancelled")
+    assert set(db.effects("end", jobs)) == set(jobs)
+
+
+def test_an_unknown_name_waits_for_a_host_that_knows_it(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_APP": "tests.other_app"}) as stranger:
+        (job,) = db.enqueue("answer")
+        until(lambda: stranger.events("job.name_unknown"))
+        assert db.until_state(job, "delayed").attempt == 0
+    with running(tmp_path, db.url):
+        assert db.until_state(job, "done", within=3).attempt == 1
