@@ -29,7 +29,7 @@ class ParallelLanes:
         self._lanes = lanes
         self._loop = asyncio.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=lanes, thread_name_prefix="stoker-lane")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Ended]] = set()
 
     def start(self) -> None:
         """Start the event loop's thread."""
@@ -72,16 +72,16 @@ class ParallelLanes:
         return now + 1_000_000_000
 
     def _begin_async(self, job: Job[..., Any], claimed: Claimed, lane: int, holder: Holder) -> None:
-        mine: list[asyncio.Task[None]] = []
+        mine: list[asyncio.Task[Ended]] = []
 
         def cancel(_: str) -> None:
             self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in mine])
 
         def begin() -> None:
-            task = self._loop.create_task(self._run_async(run, job))
+            task = self._loop.create_task(run_async(job, claimed, run.ctx, self._registry))
             mine.append(task)
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda task: self._end_task(run, task))
 
         run = self._runs.begin(claimed, job, lane=lane, holder=holder, unwind=lambda _: cancel)
         self._loop.call_soon_threadsafe(begin)
@@ -89,8 +89,10 @@ class ParallelLanes:
     def _run_in_thread(self, run: Run, job: Job[..., Any]) -> None:
         self._end(run, run_sync(job, run.claimed, run.ctx, self._registry))
 
-    async def _run_async(self, run: Run, job: Job[..., Any]) -> None:
-        self._end(run, await run_async(job, run.claimed, run.ctx, self._registry))
+    def _end_task(self, run: Run, task: asyncio.Task[Ended]) -> None:
+        self._tasks.discard(task)
+        # A task cancelled before its first step never entered the body, which could not say so itself.
+        self._end(run, Ended(False, None, asyncio.CancelledError()) if task.cancelled() else task.result())
 
     def _end(self, run: Run, ended: Ended | None) -> None:
         settlement, _ = self._runs.end(run, ended)

@@ -110,7 +110,11 @@ class SerialLane:
 
         run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=lambda _: cancel)
         tasks.append(loop.create_task(run_async(job, claimed, run.ctx, self._registry)))
-        return run, loop.run_until_complete(tasks[0])
+        try:
+            return run, loop.run_until_complete(tasks[0])
+        except asyncio.CancelledError as error:
+            # Cancelled before its first step, so the body could not say it itself.
+            return run, Ended(False, None, error)
 
     def _interrupt(self, token: int) -> Callable[[str], None]:
         return lambda reason: self._unwinder.strike(token, reason)
@@ -131,6 +135,8 @@ class SerialLane:
 
     def look(self, now: int) -> int:
         """Call the clerk when the head runs long; returns when it will have."""
+        if self._unwinder.strike_again():
+            return now + LONG_NS
         # Said before looking: main reserves first and then asks whether we watch, so one of us sees the other.
         self._watched = False
         if not self._reserved and not self._desk.pending:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from types import FrameType
 from typing import Final
 
 from stoker.errors import Interrupted
@@ -51,8 +52,15 @@ class Unwinder:
         if self._main is not None:
             signal.pthread_kill(self._main, UNWIND)
 
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self._open and self._target == self._open:
+    def strike_again(self) -> bool:
+        """Repeat a strike that could not be carried out; True while one is outstanding (control thread)."""
+        outstanding = self._target != 0 and self._target == self._open
+        if outstanding and self._main is not None:
+            signal.pthread_kill(self._main, UNWIND)
+        return outstanding
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._open and self._target == self._open and not _in_finalizer(frame):
             self._strike()
 
     def _strike(self) -> None:
@@ -63,3 +71,12 @@ class Unwinder:
             shielded.pending = interrupt
             return
         raise interrupt
+
+
+def _in_finalizer(frame: FrameType | None) -> bool:
+    """What is raised in a finalizer is printed and lost."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False

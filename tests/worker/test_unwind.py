@@ -70,6 +70,41 @@ def test_a_shielded_call_ends_first(unwinder: Unwinder) -> None:
     unwinder.close()
 
 
+class _Slow:
+    def __init__(self, started: threading.Event) -> None:
+        self._started = started
+
+    def __del__(self) -> None:
+        self._started.set()
+        time.sleep(0.1)
+
+
+def test_a_strike_into_a_finalizer_is_repeated(unwinder: Unwinder) -> None:
+    """What is raised in `__del__` is only printed; the body would go on for ever."""
+    started = threading.Event()
+    over = threading.Event()
+
+    def control() -> None:
+        started.wait()
+        unwinder.strike(6, "cancel")
+        while not over.wait(0.02):
+            unwinder.strike_again()
+
+    striker = threading.Thread(target=control)
+    striker.start()
+    unwinder.name(6)
+    try:
+        with pytest.raises(Interrupted):  # noqa: PT012
+            unwinder.open()
+            slow = _Slow(started)
+            del slow
+            time.sleep(5)
+    finally:
+        unwinder.close()
+        over.set()
+        striker.join()
+
+
 def test_random_strikes_hit_only_open_bodies(unwinder: Unwinder) -> None:
     """Bodies as short as the gaps between strikes, so that strikes land on every edge; none escapes the try."""
     current = [0]
