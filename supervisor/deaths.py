@@ -12,7 +12,7 @@ from supervisor.hands import Hands
 from supervisor.house import House
 from supervisor.notices import compose
 from supervisor.policy import after_death
-from supervisor.records import Child, Exit
+from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
 from worker_proc.board import Slot, SlotState, SlotWord, Word
 from worker_proc.linux import boottime_ns
@@ -30,7 +30,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     hands.part(child)
     place = house.place(child)
     runs = list(place.executing())
-    how = how_it_died(child, house.drain.stage)
+    how = how_it_died(child, end, house.drain.stage)
     clean = child.closed is not None and end.code == 0 and not runs
     if child.role == "worker" and child.booted and not clean:
         house.notices.open(compose(child, end, how=how, runs=runs, host=house.host))
@@ -62,11 +62,12 @@ def _empty(house: House, child: Child, place: Slot) -> None:
     place[SlotWord.STATE] = SlotState.EMPTY
 
 
-def how_it_died(child: Child, stage: Stage) -> How:
-    """A kill we chose says how; otherwise any end after `Close` belongs to the drain."""
+def how_it_died(child: Child, end: Exit, stage: Stage) -> How:
+    """A kill we chose says how; otherwise any end after `Close` belongs to the drain, a child's own one included."""
     if child.kill:
         return child.kill.how
-    return "drain" if stage >= Stage.CLOSING or child.close_sent else "crash"
+    own_deadline = child.state is State.DRAINING and end.code == KILLED
+    return "drain" if stage >= Stage.CLOSING or child.close_sent or own_deadline else "crash"
 
 
 def _reason(child: Child, how: How) -> str:

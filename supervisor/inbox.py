@@ -118,4 +118,5 @@ class Inbox:
             if not child.retiring and not self._house.drain.stopping:
                 self._house.ledger.retire(child)
             self.hands.tell(child, StopAccepting("this host was judged dead", signal=True))
+            child.close_sent = True
             self.hands.tell(child, Close(leave_by))
