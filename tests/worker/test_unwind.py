@@ -94,7 +94,7 @@ def test_a_strike_into_a_finalizer_is_repeated(unwinder: Unwinder) -> None:
     striker.start()
     unwinder.name(6)
     try:
-        with pytest.raises(Interrupted):  # noqa: PT012
+        with pytest.raises(Interrupted):
             unwinder.open()
             slow = _Slow(started)
             del slow
