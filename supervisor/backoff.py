@@ -9,9 +9,9 @@ FIRST_S: Final = 0.1
 CAP_S: Final = 30.0
 
 
-def delay_s(failures: int, *, roll: float | None = None) -> float:
-    """Seconds to wait after this many failures in a row: 0.1·2ⁿ up to 30 s, less up to a fifth by chance."""
+def delay_s(failures: int, *, cap_s: float = CAP_S, roll: float | None = None) -> float:
+    """Seconds to wait after this many failures in a row: 0.1·2ⁿ up to the cap, less up to a fifth by chance."""
     if failures <= 0:
         return 0.0
-    full = min(CAP_S, FIRST_S * 2.0 ** min(failures - 1, 20))
+    full = min(cap_s, FIRST_S * 2.0 ** min(failures - 1, 20))
     return full * (1 - 0.2 * (random.random() if roll is None else roll))

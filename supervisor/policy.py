@@ -11,7 +11,8 @@ from supervisor.backoff import delay_s
 from supervisor.ledger import Ledger
 from supervisor.records import Child, Exit, Kill, Seat, State
 
-SHORT_LIFE_NS = 5_000_000_000
+SHORT_LIFE_NS = 1_000_000_000
+SHORT_LIVES_FREE = 3
 IDLE_NS = 1_000_000_000
 
 
@@ -102,8 +103,8 @@ def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     if child.ready_at or child.waiting:
         seat.failures, seat.parked = 0, ""
         seat.short_lives = seat.short_lives + 1 if now - (child.ready_at or now) < SHORT_LIFE_NS else 0
-        # The first one is replaced at once: a kill from outside is no reason to wait.
-        seat.retry_at = now + _ns(delay_s(seat.short_lives - 1))
+        # A kill from outside or a bad job is no reason to wait; a row of them must not become a storm of forks.
+        seat.retry_at = now + _ns(delay_s(seat.short_lives - SHORT_LIVES_FREE, cap_s=1.0))
         return
     seat.failures += 1
     seat.retry_at = now + _ns(delay_s(seat.failures))
