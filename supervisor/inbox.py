@@ -94,10 +94,14 @@ class Inbox:
 
     def _stopped(self, child: Child) -> None:
         if not self._house.drain.stopping and not child.retiring:
-            # Somebody signalled it directly: it ends by itself, and its seat needs another.
-            child.seat.retry_at = time.monotonic_ns() + SELF_STOPPED_NS
-            self._house.ledger.retire(child)
             log.warning("child.stops", child=child.seat.name, pid=child.pid, reason="a signal of its own")
+            soon = time.monotonic_ns() + SELF_STOPPED_NS
+            if child.role == "keeper":
+                # It goes on until it is told to go: should this become a drain, it is needed to the end.
+                child.recycle_at = soon
+            else:
+                child.seat.retry_at = soon
+                self._house.ledger.retire(child)
         self._house.ledger.drains(child)
 
     def _cancel(self, job_id: int, reason: str) -> None:

@@ -76,7 +76,7 @@ def next_actions(
         actions += _ends(ledger, now, limits)
     if not stopping:
         actions += _give_up(ledger)
-        actions += _retirements(ledger)
+        actions += _retirements(ledger, now)
         actions += _spawns(ledger, now) if may_fork else ()
     return actions
 
@@ -92,6 +92,7 @@ def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> in
         times += [asked + limits.kill_after for asked in child.cancels.values()]
     if not stopping:
         times += [seat.retry_at for seat in ledger.seats if not seat.child and not seat.parked]
+        times += [child.recycle_at for child in ledger.children.values() if not child.retiring]
     return min((time for time in times if time > now), default=None)
 
 
@@ -158,7 +159,10 @@ def _give_up(ledger: Ledger) -> Iterator[GiveUp]:
         yield GiveUp(GAVE_UP, f"no worker can run: {workers[0].name} {workers[0].parked}")
 
 
-def _retirements(ledger: Ledger) -> Iterator[Retire]:
+def _retirements(ledger: Ledger, now: int) -> Iterator[Retire]:
+    for child in ledger.children.values():
+        if not child.retiring and 0 < child.recycle_at <= now:
+            yield Retire(child, "a signal of its own")
     for seat in ledger.seats:
         if not seat.wanted:
             yield from (Retire(child, "not wanted any more") for child in seat.children())

@@ -118,6 +118,7 @@ class Child:
     look: Look = field(default_factory=Look)
     cancels: dict[tuple[int, int], int] = field(default_factory=dict)
     leave_by: int = 0
+    recycle_at: int = 0
 
     @property
     def role(self) -> Role:

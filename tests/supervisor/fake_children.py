@@ -179,6 +179,8 @@ class FakeKeeper(FakeChild):
         super().boot()
         if self.kind == "cancels":
             self.channel.send(CancelRequested(701, "somebody asked"))
+        if self.kind == "stops":
+            signal.signal(signal.SIGTERM, lambda *_: self.channel.send(AcceptStopped(0)))
         if self.kind == "loses" and self.spec.claim_no == 1:
             time.sleep(0.5)
             self.channel.send(HostLost())

@@ -143,6 +143,20 @@ def test_a_worker_that_was_told_to_stop_by_somebody_else_is_replaced(start: Star
     running.wait_for("worker.ready", count=2)
 
 
+def test_a_keeper_that_was_told_to_stop_by_somebody_else_is_replaced_or_kept_for_the_drain(start: Start) -> None:
+    running = start(queues=["brief=1"], env={"FAKE_KEEPER": "stops"}).ready()
+    os.kill(running.facts("boot", role="keeper")[0]["pid"], signal.SIGTERM)
+    running.wait_for("keeper.ready", count=2)
+    os.kill(running.facts("boot", role="keeper")[1]["pid"], signal.SIGTERM)
+    running.wait_for("child.stops", count=2)
+    running.signal(signal.SIGTERM)
+    assert running.exit() == 0
+    ends = [fact["at"] for fact in running.facts("Close")]
+    assert ends == sorted(ends)
+    assert running.facts("Close")[-1]["role"] == "keeper"
+    assert len(running.facts("boot", role="keeper")) == 2
+
+
 def test_a_keeper_that_dies_is_back_at_once(start: Start) -> None:
     running = start(queues=["good=1"], health="127.0.0.1:0").ready()
     for count in (2, 3):
