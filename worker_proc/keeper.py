@@ -90,6 +90,7 @@ class Keeper(Role):
 
     def turn(self) -> float:
         """Run what is due."""
+        self._outgoing.flush()
         if gauges := self._upkeep.gauges():
             self._outgoing.tell(gauges)
         try:

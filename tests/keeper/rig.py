@@ -223,6 +223,17 @@ class Queue:
             (state, due_in, count),
         )
 
+    def advisory_locks(self, pid: int | None = None) -> int:
+        """How many are held in this database, or by one backend."""
+        count: int = self.one(
+            "select count(*) from pg_locks l join pg_database d on d.oid = l.database"
+            " where d.datname = current_database() and l.locktype = 'advisory' and l.granted"
+            " and (%s::int is null or l.pid = %s)",
+            pid,
+            pid,
+        )
+        return count
+
     def kill_backend(self, pid: int) -> None:
         self.rows("select pg_terminate_backend(%s, 5000)", pid)
 

@@ -8,6 +8,7 @@ from stoker.settings import Settings
 from tests.keeper.rig import Host, Queue
 from worker_proc.board import Word
 from worker_proc.host_lease import Windows
+from worker_proc.link import LinkDown
 from worker_proc.linux import boottime_ns
 from worker_proc.messages import HostLost, Ready
 
@@ -32,7 +33,7 @@ def test_the_first_turn_takes_the_lease_and_says_ready(host: Host, queue: Queue)
     assert row[0][3] == str(host.lock.path)
     assert before + 25 * S <= host.board[Word.TRUSTED_UNTIL] <= boottime_ns() + 25 * S
     assert host.board.lease_trusted(boottime_ns())
-    assert queue.one("select count(*) from pg_locks where locktype = 'advisory' and pid = %s", boot.backend_pid()) == 1
+    assert queue.advisory_locks(boot.backend_pid()) == 1
 
 
 def test_renewals_move_the_row_and_the_trust(make_host: Callable[..., Host], queue: Queue) -> None:
@@ -63,8 +64,9 @@ def test_a_former_session_that_lingers_is_ended(host: Host, queue: Queue) -> Non
     boot.until_said(Ready)
     host_id = host.id
     lingering = boot.keeper.session.conn
+    # The keeper takes its session for lost, and the server does not know that yet.
     boot.keeper.session._driver = None
-    boot.keeper.session.is_up or boot.keeper._session_lost(RuntimeError("forgotten"))  # type: ignore[arg-type]
+    boot.keeper._session_lost(LinkDown("forgotten"))
     boot.turn_until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S)
     assert host.id == host_id
     assert queue.one("select count(*) from pg_stat_activity where pid = %s", lingering.info.backend_pid) == 0

@@ -65,7 +65,6 @@ def test_a_host_that_renews_without_its_lock_lives(make_host: MakeHost, queue: Q
     host, observer = make_host("a", **FAST), make_host("b", **FAST)
     alive, watching = booted(host), booted(observer)
     elsewhere(queue, host)
-    locked = queue.one("select count(*) from pg_locks where locktype = 'advisory' and granted")
     queue.rows("select pg_terminate_backend(%s)", alive.backend_pid())
     # What its keeper cannot do, somebody else does: the row moves and nobody holds the lock.
     end = time.monotonic() + 2.5
@@ -75,7 +74,6 @@ def test_a_host_that_renews_without_its_lock_lives(make_host: MakeHost, queue: Q
         return time.monotonic() > end
 
     turn_all(watching, until=moved_long_enough)
-    assert locked >= 2
     assert host.id in hosts(queue)
 
 

@@ -157,7 +157,7 @@ def test_only_one_keeper_does_it_at_a_time(link: Link, queue: Queue) -> None:
     queue.rows("select pg_advisory_unlock(%s)", retention.singleton.RETENTION)
     Days(link, keep=RetentionSettings()).run()
     assert len(days_of(queue, "done")) == 9
-    assert queue.one("select count(*) from pg_locks where locktype = 'advisory'") == 0
+    assert queue.advisory_locks() == 0
 
 
 def test_a_state_kept_for_less_than_a_day_is_purged_page_by_page(link: Link, queue: Queue) -> None:
@@ -195,4 +195,4 @@ def test_attempts_of_ended_jobs_go_by_age_and_those_of_live_jobs_stay(link: Link
 def test_a_keeper_makes_the_days_when_it_starts(make_host: Callable[..., Host], queue: Queue) -> None:
     boot: Any = make_host("b").boot()
     boot.turn_until(lambda: len(days_of(queue, "cancelled")) == 9)
-    until(lambda: queue.one("select count(*) from pg_locks where locktype = 'advisory'") <= 1)
+    until(lambda: queue.advisory_locks() <= 1)

@@ -87,18 +87,13 @@ def test_a_terminated_session_listens_and_locks_again(boot: Boot, host: Host, qu
         boot.turn_until(lambda due=due: queue.state(due) == "ready")
         boot.turn_until(lambda before=before: len(boot.heard(CancelRequested)) > before, within=2)
         assert host.woken(0) and host.woken(1), "everybody looks for what was missed"
-        boot.turn_until(lambda: locks(queue, boot) == 1)
+        boot.turn_until(lambda: queue.advisory_locks(boot.backend_pid()) == 1)
         queue.add()
         host.worker_ready(0)
         boot.turn_until(lambda: host.woken(0), within=1)
         queue.conn.execute("truncate stoker.jobs, stoker.cancels")
     assert boot.heard(WaitingForDatabase) == []
     assert len(boot.heard(Ready)) == 1
-
-
-def locks(queue: Queue, boot: Boot) -> int:
-    count: int = queue.one("select count(*) from pg_locks where locktype = 'advisory' and pid = %s", boot.backend_pid())
-    return count
 
 
 def test_a_longer_outage_is_said_and_so_is_its_end(boot: Boot, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
