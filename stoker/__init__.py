@@ -4,7 +4,6 @@
 from stoker.client import (
     cancel,
     cancel_async,
-    configure,
     enqueue,
     enqueue_async,
     enqueue_many,
@@ -19,12 +18,14 @@ from stoker.client import (
     wait_async,
 )
 from stoker.context import Ctx, current_ctx
+from stoker.declaring import job
 from stoker.drivers.base import JobView
 from stoker.errors import Aborted, StokerError
 from stoker.hooks import middleware, on_start, on_stop
-from stoker.job import Job, job
+from stoker.job import Job
 from stoker.retry import Retry
 from stoker.run_signal import RunSignal
+from stoker.session import configure
 
 __all__ = [
     "Aborted",

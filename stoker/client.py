@@ -10,86 +10,53 @@ from typing import Any, Final, Unpack
 from msgspec import UNSET
 
 from stoker import registry
-from stoker.drivers.base import CancelResult, Driver, Enqueued, JobView, NewJob
-from stoker.enqueue_options import Duration, EnqueueOptions, refuse_enqueue
+from stoker.drivers.base import CancelResult, JobView
+from stoker.enqueue_options import Duration, EnqueueOptions
 from stoker.errors import DriverUnavailable, JobNotFound, JobUnknown
 from stoker.job import Job
 from stoker.outcomes import Patience, outcome_of, why_not_retried
 from stoker.payloads import safe_text
-from stoker.session import Session
-from stoker.settings import Settings
+from stoker.session import current_session
 
 Named = str | Job[..., Any]
 
 MAX_REASON: Final = 1000
 
-_sessions = [Session()]
-
-
-def configure(
-    *, database_url: str | None = None, driver: Driver | None = None, settings: Settings | None = None
-) -> None:
-    """Say where jobs go; without it: the environment, stoker.toml, a running embedded server, in this order.
-
-    A `driver` goes before everything else. Raises SettingsInvalid or DriverNotImplemented for a wrong URL.
-    """
-    use(Session(database_url=database_url, driver=driver, settings=settings))
-
-
-def use(session: Session) -> Session:
-    """Replace what this process enqueues with; returns what it was."""
-    _sessions.append(session)
-    return _sessions.pop(0)
-
-
-def session() -> Session:
-    """What this process enqueues with."""
-    return _sessions[-1]
-
 
 def enqueue(job: Named, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]) -> int:
-    """Store one job, named or declared, and return its id.
-
-    With `conn` (psycopg, SQLAlchemy or Django) it is part of the caller's transaction: it exists when that commits.
-    The id is that of the live job when one holds the idempotency key. An answer lost on the way raises
-    DriverUnavailable; then the job may have been stored or not, and an idempotency key makes it safe to try again.
-    """
-    jobs = [_declared(job).new_job(payload, settings=session().settings, **options)]
-    return session().run(_storing(jobs), conn=conn)[0].id
+    """Store one job, named or declared, and return its id; see Job.enqueue. Raises JobUnknown."""
+    return _declared(job).enqueue(payload, conn=conn, **options)
 
 
 async def enqueue_async(
     job: Named, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]
 ) -> int:
     """The async twin of `enqueue`."""
-    jobs = [_declared(job).new_job(payload, settings=session().settings, **options)]
-    return (await session().run_async(_storing(jobs), conn=conn))[0].id
+    return await _declared(job).enqueue_async(payload, conn=conn, **options)
 
 
 def enqueue_many(
     job: Named, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
 ) -> list[int]:
     """Store many jobs at once, all or none; returns their ids in the order of the payloads."""
-    jobs = _new_jobs(job, payloads, options)
-    return [stored.id for stored in session().run(_storing(jobs), conn=conn)] if jobs else []
+    return _declared(job).enqueue_many(payloads, conn=conn, **options)
 
 
 async def enqueue_many_async(
     job: Named, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
 ) -> list[int]:
     """The async twin of `enqueue_many`."""
-    jobs = _new_jobs(job, payloads, options)
-    return [stored.id for stored in await session().run_async(_storing(jobs), conn=conn)] if jobs else []
+    return await _declared(job).enqueue_many_async(payloads, conn=conn, **options)
 
 
 def get(job_id: int) -> JobView | None:
     """One job, live or finished, with everything that is stored about it; None if there is none."""
-    return session().run(_reading(job_id), repeatable=True)
+    return current_session().run(_reading(job_id), repeatable=True)
 
 
 async def get_async(job_id: int) -> JobView | None:
     """The async twin of `get`."""
-    return await session().run_async(_reading(job_id), repeatable=True)
+    return await current_session().run_async(_reading(job_id), repeatable=True)
 
 
 def result(job_id: int) -> Any:
@@ -137,12 +104,12 @@ def cancel(job_id: int, reason: str = "", *, conn: Any = None) -> CancelResult:
 
     Raises JobNotFound, or JobNotCancellable when it has already ended.
     """
-    return session().run(_cancelling(job_id, reason), conn=conn)
+    return current_session().run(_cancelling(job_id, reason), conn=conn)
 
 
 async def cancel_async(job_id: int, reason: str = "", *, conn: Any = None) -> CancelResult:
     """The async twin of `cancel`."""
-    return await session().run_async(_cancelling(job_id, reason), conn=conn)
+    return await current_session().run_async(_cancelling(job_id, reason), conn=conn)
 
 
 def retry(job_id: int, *, conn: Any = None) -> int:
@@ -151,7 +118,7 @@ def retry(job_id: int, *, conn: Any = None) -> int:
     That is another job's if one with the same idempotency key is alive. Raises JobNotFound or JobNotRetryable.
     """
     try:
-        return session().run(_retrying(job_id), conn=conn)
+        return current_session().run(_retrying(job_id), conn=conn)
     except JobNotFound as error:
         raise why_not_retried(error, job_id, get(job_id)) from None
 
@@ -159,7 +126,7 @@ def retry(job_id: int, *, conn: Any = None) -> int:
 async def retry_async(job_id: int, *, conn: Any = None) -> int:
     """The async twin of `retry`."""
     try:
-        return await session().run_async(_retrying(job_id), conn=conn)
+        return await current_session().run_async(_retrying(job_id), conn=conn)
     except JobNotFound as error:
         raise why_not_retried(error, job_id, await get_async(job_id)) from None
 
@@ -173,18 +140,7 @@ def _declared(job: Named) -> Job[..., Any]:
     return known
 
 
-def _new_jobs(job: Named, payloads: Iterable[Any], options: EnqueueOptions) -> list[NewJob]:
-    declared = _declared(job)
-    if isinstance(options.get("idempotency_key"), str):
-        raise refuse_enqueue(declared.name)("idempotency_key", "many payloads cannot share one key; pass a function")
-    return [declared.new_job(payload, settings=session().settings, **options) for payload in payloads]
-
-
 # What is done with a driver; the async driver answers the same calls with awaitables.
-
-
-def _storing(jobs: list[NewJob]) -> Callable[[Any], list[Enqueued]]:
-    return lambda driver: driver.enqueue(jobs)
 
 
 def _reading(job_id: int) -> Callable[[Any], JobView | None]:

@@ -1,15 +1,14 @@
-"""`@job`: turns a function into a job that can be enqueued, and stays that function when it is called."""
+"""A declared job: a function that can be enqueued, and stays that function when it is called."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from msgspec import UNSET, UnsetType
 
-from stoker import registry
-from stoker.drivers.base import NewJob
+from stoker.drivers.base import Enqueued, NewJob
 from stoker.enqueue_options import (
     MOST_KEY_BYTES,
     Duration,
@@ -30,6 +29,7 @@ from stoker.errors import IdempotencyRequired, JobTenantRequired
 from stoker.handlers import read_handler
 from stoker.payloads import encode
 from stoker.retry import Retry
+from stoker.session import current_session
 from stoker.settings import Settings
 
 P = ParamSpec("P")
@@ -112,58 +112,44 @@ class Job(Generic[P, R]):
         )
 
     def enqueue(self, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]) -> int:
-        """Store one job and return its id; with `conn`, inside the caller's transaction. Options: EnqueueOptions."""
-        from stoker import client
+        """Store one job and return its id.
 
-        return client.enqueue(self, payload, conn=conn, **options)
+        With `conn` (psycopg, SQLAlchemy or Django) it is part of the caller's transaction: it exists when that commits.
+        The id is that of the live job when one holds the idempotency key. An answer lost on the way raises
+        DriverUnavailable; then the job may have been stored or not, and an idempotency key makes it safe to try again.
+        """
+        session = current_session()
+        jobs = [self.new_job(payload, settings=session.settings, **options)]
+        return session.run(_storing(jobs), conn=conn)[0].id
 
     async def enqueue_async(self, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]) -> int:
         """The async twin of `enqueue`."""
-        from stoker import client
-
-        return await client.enqueue_async(self, payload, conn=conn, **options)
+        session = current_session()
+        jobs = [self.new_job(payload, settings=session.settings, **options)]
+        return (await session.run_async(_storing(jobs), conn=conn))[0].id
 
     def enqueue_many(
         self, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[int]:
         """Store many jobs at once, all or none, and return their ids in order. The options hold for each of them."""
-        from stoker import client
-
-        return client.enqueue_many(self, payloads, conn=conn, **options)
+        session = current_session()
+        jobs = self._new_jobs(payloads, session.settings, options)
+        return [stored.id for stored in session.run(_storing(jobs), conn=conn)] if jobs else []
 
     async def enqueue_many_async(
         self, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[int]:
         """The async twin of `enqueue_many`."""
-        from stoker import client
+        session = current_session()
+        jobs = self._new_jobs(payloads, session.settings, options)
+        return [stored.id for stored in await session.run_async(_storing(jobs), conn=conn)] if jobs else []
 
-        return await client.enqueue_many_async(self, payloads, conn=conn, **options)
+    def _new_jobs(self, payloads: Iterable[Any], settings: Settings, options: EnqueueOptions) -> list[NewJob]:
+        if isinstance(options.get("idempotency_key"), str):
+            raise refuse_enqueue(self.name)("idempotency_key", "many payloads cannot share one key; pass a function")
+        return [self.new_job(payload, settings=settings, **options) for payload in payloads]
 
 
-@overload
-def job(fn: Callable[P, R], /) -> Job[P, R]: ...
-@overload
-def job(
-    *,
-    name: str | None = None,
-    queue: str = "default",
-    priority: int = 0,
-    retry: Retry | None = None,
-    timeout: Duration | None = None,
-    idempotency_key: Text | UnsetType = UNSET,
-    tenant: Text | UnsetType = UNSET,
-) -> Callable[[Callable[P, R]], Job[P, R]]: ...
-def job(fn: Callable[P, R] | None = None, /, **options: Any) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
-    """Declare a module's function as a job: `(payload)` or `(payload, ctx)`, plain or `async def`.
-
-    The payload's annotation decides what it is decoded into: a dict, a dataclass, a msgspec or pydantic type.
-    `name` defaults to the function's name. `timeout` in seconds or as "5m". `idempotency_key` and `tenant` are text or
-    a function of the payload. Raises JobDeclarationInvalid or JobNameTaken.
-    """
-
-    def declare(function: Callable[P, R]) -> Job[P, R]:
-        declared = Job(function, **options)
-        registry.current().add(declared)
-        return declared
-
-    return declare if fn is None else declare(fn)
+def _storing(jobs: list[NewJob]) -> Callable[[Any], list[Enqueued]]:
+    # The async driver answers the same call with an awaitable.
+    return lambda driver: driver.enqueue(jobs)

@@ -89,6 +89,30 @@ class Session:
         return url
 
 
+_sessions = [Session()]
+
+
+def configure(
+    *, database_url: str | None = None, driver: Driver | None = None, settings: Settings | None = None
+) -> None:
+    """Say where jobs go; without it: the environment, stoker.toml, a running embedded server, in this order.
+
+    A `driver` goes before everything else. Raises SettingsInvalid or DriverNotImplemented for a wrong URL.
+    """
+    use(Session(database_url=database_url, driver=driver, settings=settings))
+
+
+def use(session: Session) -> Session:
+    """Replace what this process enqueues with; returns what it was."""
+    _sessions.append(session)
+    return _sessions.pop(0)
+
+
+def current_session() -> Session:
+    """What this process enqueues with."""
+    return _sessions[-1]
+
+
 def _checked_url(url: str) -> str:
     from stoker.settings.readers import database_url
 

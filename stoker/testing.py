@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from stoker import client
+from stoker import session
 from stoker.body import run_async, run_sync
 from stoker.drivers.base import Driver
 from stoker.drivers.memory import MemoryDriver
@@ -62,11 +62,11 @@ def memory(*, settings: Settings | None = None) -> Iterator[MemoryQueue]:
     `conn=` is ignored: what is enqueued is there at once, whatever becomes of the caller's transaction.
     """
     queue = MemoryQueue()
-    before = client.use(Session(driver=queue, settings=settings or Settings()))
+    before = session.use(Session(driver=queue, settings=settings or Settings()))
     try:
         yield queue
     finally:
-        client.use(before)
+        session.use(before)
 
 
 def run_jobs(
@@ -96,7 +96,7 @@ async def run_jobs_async(
 
 
 def _worker(driver: Driver | None, queue: str | None, until_empty: bool, advance_time: bool) -> InlineWorker:
-    chosen = driver or client.session().driver
+    chosen = driver or session.current_session().driver
     if chosen is None:
         raise RuntimeError("run_jobs needs a driver: call it inside `with stoker.testing.memory():`, or pass one")
     if advance_time and not isinstance(chosen, MemoryQueue):
@@ -107,6 +107,6 @@ def _worker(driver: Driver | None, queue: str | None, until_empty: bool, advance
         queue=queue,
         until_empty=until_empty,
         skip_time=skip_time,
-        settings=client.session().settings,
+        settings=session.current_session().settings,
         rng=Random(0),
     )

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from stoker import client, logs
+from stoker import logs, session
 from stoker.errors import FAILED, StokerError
 from stoker.outlet import guard_standard_streams
 from stoker.settings import Settings
@@ -44,7 +44,7 @@ def run_child(
         guard_standard_streams()
         logs.configure(settings.log_format, settings.log_level, role=spec.role, slot=spec.slot)
         # What handlers enqueue goes to the database this worker serves.
-        client.configure(settings=settings)
+        session.configure(settings=settings)
         board = Board(board_fd)
         slot = board.slot(spec.offset, spec.lanes)
         slot[SlotWord.PID] = os.getpid()

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import psycopg
 
 from examples.app import prepare
-from stoker import client, embedded
+from stoker import embedded, session
 from stoker.database import connect
 from stoker.migrate import migrate
 
@@ -89,13 +89,13 @@ def stage() -> Iterator[Stage]:
 def _database(root: Path) -> Iterator[psycopg.Connection[Any]]:
     server = embedded.acquire(root)
     conn = connect(server.url, name="stoker: demo")
-    client.configure(database_url=server.url)
+    session.configure(database_url=server.url)
     try:
         migrate(conn)
         prepare(conn)
         yield conn
     finally:
-        client.session().own.close()
+        session.current_session().own.close()
         conn.close()
         server.close()
 

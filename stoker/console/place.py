@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stoker import client
 from stoker.console.refusals import DatabaseRefused
-from stoker.session import Session
+from stoker.session import Session, use
 from stoker.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,12 +21,12 @@ def reading(settings: Settings) -> Iterator[Session]:
     """Let the client use the database of these settings, or the embedded server if it runs here."""
     with refusals_in_words():
         session = Session(settings=settings)
-        before = client.use(session)
+        before = use(session)
         try:
             yield session
         finally:
             session.own.close()
-            client.use(before)
+            use(before)
 
 
 def ask(session: Session, question: Callable[[Any], T]) -> T:

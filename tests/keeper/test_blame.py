@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from stoker.declaring import job
 from stoker.errors import JobTimeout, WorkerCrashed
-from stoker.job import Job, job
+from stoker.job import Job
 from stoker.registry import Registry, use
 from stoker.retry import Retry
 from tests.keeper.rig import death

@@ -13,7 +13,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import stoker
-from stoker import Job, client
+from stoker import Job, session
 from stoker.drivers.base import Holder, Settlement
 from stoker.drivers.postgres import PostgresDriver
 from stoker.errors import (
@@ -39,10 +39,10 @@ work = Job(_work, name="work")
 @pytest.fixture
 def database(database_url: str) -> Iterator[str]:
     """Jobs of this process go to an empty database."""
-    before = client.use(Session(database_url=database_url, settings=Settings()))
+    before = session.use(Session(database_url=database_url, settings=Settings()))
     yield database_url
-    client.session().own.close()
-    client.use(before)
+    session.current_session().own.close()
+    session.use(before)
 
 
 @pytest.fixture
@@ -123,13 +123,13 @@ def test_waiting_hears_of_the_end_soon(database: str) -> None:
 
 
 def test_what_is_not_kept_is_not_found(database: str) -> None:
-    client.use(Session(database_url=database, settings=Settings(retention=RetentionSettings(done=0))))
+    session.use(Session(database_url=database, settings=Settings(retention=RetentionSettings(done=0))))
     job_id = work.enqueue({})
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("delete from stoker.jobs")
     with pytest.raises(stoker.StokerError, match="JOB_NOT_FOUND"):
         stoker.wait(job_id, timeout=1)
-    client.session().own.close()
+    session.current_session().own.close()
 
 
 def test_a_thread_has_one_connection_and_gives_it_back(database: str, admin: psycopg.Connection[Any]) -> None:
@@ -173,7 +173,7 @@ def test_a_read_survives_a_connection_that_dies_under_it(database: str, monkeypa
             driver.conn.execute("select pg_terminate_backend(pg_backend_pid())")
         return driver.job(job_id)
 
-    view = client.session().run(dying, repeatable=True)
+    view = session.current_session().run(dying, repeatable=True)
     assert view.id == job_id
     assert len(tries) == 2
 
@@ -187,7 +187,7 @@ def test_an_enqueue_is_never_sent_twice(database: str, admin: psycopg.Connection
         driver.conn.execute("select pg_terminate_backend(pg_backend_pid())")
 
     with pytest.raises(DriverUnavailable, match="terminat"):
-        client.session().run(dying)
+        session.current_session().run(dying)
     assert (len(tries), count(admin)) == (1, 1)
     work.enqueue({})
     assert count(admin) == 2
@@ -409,7 +409,7 @@ def test_a_cancelled_coroutine_leaves_a_usable_connection(database: str, admin: 
 
 @pytest.mark.parametrize("url", ["postgresql://u:geheim@127.0.0.1:1/x", "host=127.0.0.1 port=1 password=geheim"])
 def test_an_unreachable_database_is_named_without_its_password(url: str) -> None:
-    before = client.use(Session(database_url=url, settings=Settings()))
+    before = session.use(Session(database_url=url, settings=Settings()))
     try:
         for ask in (lambda: work.enqueue({}), lambda: stoker.result(1), lambda: asyncio.run(work.enqueue_async({}))):
             with pytest.raises(DriverUnavailable, match=r"127\.0\.0\.1:1") as caught:
@@ -420,21 +420,21 @@ def test_an_unreachable_database_is_named_without_its_password(url: str) -> None
             stoker.wait(1, timeout=0.2)
         assert time.monotonic() - started >= 0.2
     finally:
-        client.use(before)
+        session.use(before)
 
 
 def test_a_database_without_our_schema_asks_for_a_migration(database: str) -> None:
     bare = psycopg.conninfo.make_conninfo(database, dbname="postgres")
-    before = client.use(Session(database_url=bare, settings=Settings()))
+    before = session.use(Session(database_url=bare, settings=Settings()))
     try:
         for ask in (lambda: work.enqueue({}), lambda: stoker.result(1), lambda: asyncio.run(work.enqueue_async({}))):
             with pytest.raises(SchemaTooOld, match="stoker migrate"):
                 ask()
         with psycopg.connect(bare) as conn, pytest.raises(SchemaTooOld):
             work.enqueue({}, conn=conn)
-        client.session().own.close()
+        session.current_session().own.close()
     finally:
-        client.use(before)
+        session.use(before)
 
 
 def test_other_drivers_do_not_exist() -> None:
@@ -448,11 +448,11 @@ def test_the_settings_name_the_database(database: str, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STOKER_DATABASE_URL", database)
     monkeypatch.setenv("STOKER_REQUIRE_TENANT", "1")
-    before = client.use(Session())
+    before = session.use(Session())
     try:
         with pytest.raises(stoker.StokerError, match="TENANT_REQUIRED"):
             work.enqueue({})
         assert stoker.get(work.enqueue({}, tenant="t")) is not None
-        client.session().own.close()
+        session.current_session().own.close()
     finally:
-        client.use(before)
+        session.use(before)
