@@ -10,7 +10,7 @@ from supervisor.forkers import Forkers
 from supervisor.hands import Hands, kill_group
 from supervisor.house import House
 from supervisor.reaping import collect
-from supervisor.records import Child, Exit
+from supervisor.records import Exit
 from worker_proc.messages import AnyMessage, Forked, ForkFailed
 
 log = logs.get("supervisor")
@@ -59,9 +59,6 @@ class Arrivals:
             bury(self._house, self._hands, child, end)
 
     def _not_born(self, claim_no: int, error: str) -> None:
-        if child := self._child(claim_no):
+        if child := self._house.ledger.children.get(claim_no):
             child.error = error
             bury(self._house, self._hands, child, Exit(0, os.EX_OSERR, None))
-
-    def _child(self, claim_no: int) -> Child | None:
-        return self._house.ledger.children.get(claim_no)

@@ -15,14 +15,12 @@ from supervisor.policy import after_death
 from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
 from worker_proc.board import Slot, SlotState, SlotWord, Word
-from worker_proc.linux import boottime_ns
 from worker_proc.messages import How
 
 log = logs.get("supervisor")
 
 # A host whose keeper is gone is judged dead 10 s after the last renewal; we must have stopped by then.
 KEEPERLESS_NS = 10_000_000_000
-MARGIN_NS = 2_000_000_000
 
 
 def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
@@ -32,24 +30,34 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     runs = list(place.executing())
     how = how_it_died(child, end, house.drain.stage)
     clean = child.closed is not None and end.code == 0 and not runs
-    if child.role == "worker" and child.booted and not clean:
+    if child.role == "keeper":
+        _cap_trust(house)
+    elif child.booted and not clean:
         house.notices.open(compose(child, end, how=how, runs=runs, host=house.host))
-    if child.role == "keeper" and not house.drain.stopping:
-        # The time of its last renewal is not known here; it cannot be later than now.
-        house.board[Word.TRUST_CAP] = boottime_ns() + KEEPERLESS_NS - house.limits.kill_after - MARGIN_NS
     if house.drain.stopping:
         _count_damage(house, child, end, ran=bool(runs))
     else:
-        after_death(child, end, time.monotonic_ns(), limits=house.limits)
-        child.seat.restarts += 1
-        house.restarts[child.role, _reason(child, how)] += 1
-        if end.code == CONFIG and not child.seat.ever_ready and child.generation == 1:
-            house.ledger.refused = child.error or f"{child.seat.name} refused to start"
+        _remember(house, child, end, how)
     house.ledger.exited(child)
     _empty(house, child, place)
     _tell(child, end, expected=clean or (house.drain.stopping and end.code == 0))
     if child.seat.parked:
         log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
+
+
+def _cap_trust(house: House) -> None:
+    if not house.drain.stopping:
+        # Its word counts from the last renewal, which may be older than its death; 0 would mean no cap.
+        sooner = max(0, int(house.settings.lease * 1e9) - KEEPERLESS_NS)
+        house.board[Word.TRUST_CAP] = max(1, house.board[Word.TRUSTED_UNTIL] - sooner)
+
+
+def _remember(house: House, child: Child, end: Exit, how: How) -> None:
+    after_death(child, end, time.monotonic_ns(), limits=house.limits)
+    child.seat.restarts += 1
+    house.restarts[child.role, _reason(child, how)] += 1
+    if end.code == CONFIG and not child.seat.ever_ready and child.generation == 1:
+        house.ledger.refused = child.error or f"{child.seat.name} refused to start"
 
 
 def _empty(house: House, child: Child, place: Slot) -> None:

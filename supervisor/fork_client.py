@@ -46,8 +46,6 @@ class ForkClient:
         self.generation = generation
         self.born_at = born_at
         self.state = ServerState.IMPORTING
-        self.names: list[str] = []
-        self.error = ""
         self.killed = False
         self._open: set[int] = set()
         self._on_reply = on_reply
@@ -105,10 +103,10 @@ class ForkClient:
         """Take what it said."""
         for message in self._wire.messages():
             match message:
-                case Imported(names=names):
-                    self.state, self.names = ServerState.SERVING, names
-                case ImportFailed(error=error):
-                    self.state, self.error = ServerState.FAILED, error
+                case Imported():
+                    self.state = ServerState.SERVING
+                case ImportFailed():
+                    self.state = ServerState.FAILED
                 case Forked(claim_no=claim_no) | ForkFailed(claim_no=claim_no):
                     self._open.discard(claim_no)
             self._on_reply(self, message)
