@@ -23,7 +23,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from stoker import Ctx, Retry, job, middleware, on_start, on_stop
-from stoker.client import session
+from stoker.session import current_session
 
 TABLES = """
     create table if not exists example_results (
@@ -51,7 +51,7 @@ class Database:
     def get(cls) -> psycopg.Connection[Any]:
         """A connection that works as far as one can tell."""
         if cls.conn is None or cls.conn.closed:
-            cls.conn = psycopg.connect(session().settings.database_url or "", autocommit=True)
+            cls.conn = psycopg.connect(current_session().settings.database_url or "", autocommit=True)
         return cls.conn
 
 
