@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Unpack
@@ -89,6 +88,8 @@ def wait(job_id: int, timeout: Duration | None = None) -> Any:
 
 async def wait_async(job_id: int, timeout: Duration | None = None) -> Any:
     """The async twin of `wait`."""
+    import asyncio
+
     patience = Patience(job_id=job_id, timeout=timeout, clock=time.monotonic)
     while not patience.ended:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
@@ -53,13 +52,13 @@ def middleware(fn: M) -> M:
     return fn
 
 
-def run_start_hooks(declared: Registry, *, run_coroutine: RunCoroutine = asyncio.run) -> None:
+def run_start_hooks(declared: Registry, *, run_coroutine: RunCoroutine) -> None:
     """Run the start hooks in order; what one raises ends it. `run_coroutine` gets those that are async."""
     for hook in declared.on_start:
         _run(hook, run_coroutine)
 
 
-def run_stop_hooks(declared: Registry, *, run_coroutine: RunCoroutine = asyncio.run) -> None:
+def run_stop_hooks(declared: Registry, *, run_coroutine: RunCoroutine) -> None:
     """Run all stop hooks, last declared first; what one raises is logged and stops no other."""
     for hook in reversed(declared.on_stop):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -69,6 +68,8 @@ class RunSignal:
 
     async def wait_async(self, timeout: float | None = None) -> bool:
         """Like `wait`, for coroutines: needs no thread."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         told = asyncio.Event()
 

@@ -29,7 +29,9 @@ HURRY_NS: Final = 3_000_000_000
 
 
 class Watched(Protocol):
-    """What the control thread asks of the role it serves. Both are called on the control thread."""
+    """What the control thread asks of the role it serves. All of it happens on the control thread."""
+
+    leaves_on_signal: bool
 
     def on_message(self, message: AnyMessage) -> None:
         """A message that is not about stopping."""
@@ -199,14 +201,15 @@ class Control:
                 self._role.on_message(message)
 
     def _hear_signals(self) -> None:
+        assert self._role is not None
+        leaves = self._role.leaves_on_signal
         for number in self._signals.recv(64):
             if number == signal.SIGTERM:
                 self._stop("SIGTERM", aborts=True)
-                self._close_by(time.monotonic_ns() + self._grace_ns)
+                self._close_by(time.monotonic_ns() + self._grace_ns if leaves else 0, leave=leaves)
             elif number == signal.SIGQUIT:
                 self._stop("SIGQUIT", aborts=False)
-                self.told_to_close = True
-                self.wake_main()
+                self._close_by(0, leave=leaves)
 
     def _stop(self, reason: str, *, aborts: bool) -> None:
         assert self._role is not None
@@ -227,10 +230,10 @@ class Control:
         for limit in list(self._limits):
             limit.by = min(limit.by, latest)
 
-    def _close_by(self, deadline: int) -> None:
+    def _close_by(self, deadline: int, *, leave: bool = True) -> None:
         if deadline and (not self.close_deadline or deadline < self.close_deadline):
             self.close_deadline = deadline
-        self.told_to_close = True
+        self.told_to_close = self.told_to_close or leave
         self.wake_main()
 
 

@@ -42,6 +42,9 @@ log = logs.get("keeper")
 class Keeper(Role):
     """One per host. A lost connection is opened anew; the duties go on until the supervisor says close."""
 
+    # The workers drain under its lease: it goes last, when the supervisor says so.
+    leaves_on_signal = False
+
     def __init__(
         self, control: Control, *, spec: ForkSpec, settings: Settings, wake_fds: Sequence[int], lock_fd: int
     ) -> None:

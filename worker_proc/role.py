@@ -15,6 +15,9 @@ IDLE_LOOK_NS: Final = 1_000_000_000
 class Role(ABC):
     """What one kind of child does. Everything runs on the main thread unless it says otherwise."""
 
+    # Whether a signal sent to this child alone, or to everybody, ends it without its parent's word.
+    leaves_on_signal = True
+
     def __init__(self, control: Control) -> None:
         self.control = control
 

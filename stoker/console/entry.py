@@ -1,9 +1,7 @@
 """The `stoker` command: all its subcommands, and what a refusal looks like."""
 
-import contextlib
 import io
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -13,6 +11,7 @@ from stoker.console.enqueueing import enqueue
 from stoker.console.jobs import app as jobs
 from stoker.console.migrating import migrate
 from stoker.console.output import explain, say
+from stoker.console.pg import app as pg
 from stoker.console.queues import app as queues
 from stoker.console.running import run
 from stoker.errors import StokerError
@@ -28,12 +27,8 @@ app = typer.Typer(
 )
 for command in (run, check, migrate, enqueue):
     app.command()(command)
-for group in (jobs, queues):
+for group in (jobs, queues, pg):
     app.add_typer(group)
-with contextlib.suppress(ImportError):  # There is no embedded server on this platform.
-    from stoker.console.pg import app as pg
-
-    app.add_typer(pg)
 
 
 def main() -> None:
@@ -51,6 +46,8 @@ def main() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         from stoker.migrate import code_version
 
         say(f"stoker {version('stoker')} (schema {code_version()})")

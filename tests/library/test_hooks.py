@@ -29,8 +29,8 @@ def test_start_hooks_run_in_order_and_stop_hooks_backwards(declared: Registry) -
         calls.append("stop 1")
 
     on_stop(lambda: calls.append("stop 2"))
-    run_start_hooks(declared)
-    run_stop_hooks(declared)
+    run_start_hooks(declared, run_coroutine=asyncio.run)
+    run_stop_hooks(declared, run_coroutine=asyncio.run)
     assert calls == ["start 1", "start 2", "stop 2", "stop 1"]
 
 
@@ -51,7 +51,7 @@ def test_a_start_hook_that_fails_stops_the_start(declared: Registry) -> None:
     on_start(lambda: 1 / 0)
     on_start(lambda: calls.append(1))
     with pytest.raises(ZeroDivisionError):
-        run_start_hooks(declared)
+        run_start_hooks(declared, run_coroutine=asyncio.run)
     assert calls == []
 
 
@@ -59,7 +59,7 @@ def test_a_stop_hook_that_fails_stops_no_other(declared: Registry, caplog: pytes
     calls: list[int] = []
     on_stop(lambda: calls.append(1))
     on_stop(lambda: 1 / 0)
-    run_stop_hooks(declared)
+    run_stop_hooks(declared, run_coroutine=asyncio.run)
     assert calls == [1]
     assert "hook.failed" in caplog.text and "ZeroDivisionError" in caplog.text
 
@@ -125,7 +125,7 @@ def test_hooks_from_one_factory_are_different_hooks(declared: Registry) -> None:
 
     pool("a")
     pool("b")
-    run_start_hooks(declared)
+    run_start_hooks(declared, run_coroutine=asyncio.run)
     assert opened == ["a", "b"]
 
 
