@@ -10,7 +10,7 @@ import typer
 
 from stoker.console.options import Apps, AsJson, Config, DatabaseUrl, Queues
 from stoker.console.output import complain, explain, say, say_json, say_table
-from stoker.errors import StokerError
+from stoker.errors import DatabaseNotGiven, StokerError
 from stoker.settings import Settings, load
 from stoker.urls import describe_url
 
@@ -78,11 +78,7 @@ def _look_at_database(known: Settings, report: Report) -> None:
     url = known.database_url
     report.database = {"embedded": url is None, "code_version": code_version()}
     if url is None:
-        from stoker.embedded import running_url
-        from stoker.embedded.paths import Layout
-
-        report.database["place"] = str(Layout.of(None).root)
-        url = running_url()
+        report.database["place"], url = _embedded_server(report)
     else:
         report.database["place"] = describe_url(url)
     if url is None:
@@ -94,6 +90,16 @@ def _look_at_database(known: Settings, report: Report) -> None:
                 check_version(conn)
     except StokerError as error:
         report.errors.append(error)
+
+
+def _embedded_server(report: Report) -> tuple[str | None, str | None]:
+    try:
+        from stoker.embedded import running_url
+        from stoker.embedded.paths import Layout
+    except ImportError:  # There is none on this platform.
+        report.errors.append(DatabaseNotGiven())
+        return None, None
+    return str(Layout.of(None).root), running_url()
 
 
 def _tell_json(report: Report) -> None:

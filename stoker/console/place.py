@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.console.refusals import DatabaseRefused
+from stoker.errors import DatabaseNotGiven
 from stoker.session import Session, use
 from stoker.settings import Settings
 
@@ -40,8 +41,10 @@ def holding_url(settings: Settings) -> Iterator[str]:
     if settings.database_url is not None:
         yield settings.database_url
         return
-    from stoker import embedded
-
+    try:
+        from stoker import embedded
+    except ImportError:  # There is no embedded server on this platform.
+        raise DatabaseNotGiven from None
     server = embedded.acquire()
     try:
         yield server.url
