@@ -221,7 +221,9 @@ class Control:
         if first or (aborts and not self.aborts):
             self.aborts = self.aborts or aborts
             self._role.on_stop()
-            self.send(AcceptStopped(self.slot[SlotWord.IN_FLIGHT]))
+            # A parent that does not read for so long is not waiting for this either.
+            with contextlib.suppress(BlockingIOError):
+                self.send(AcceptStopped(self.slot[SlotWord.IN_FLIGHT]))
         self.wake_main()
 
     def _hurry_call(self) -> None:
