@@ -20,7 +20,7 @@ def noop(payload: dict[str, Any]) -> None:
 @job
 def compute(payload: dict[str, Any]) -> None:
     """One fixed piece of work."""
-    burn()
+    burn(payload["turns"])
 
 
 @job

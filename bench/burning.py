@@ -1,10 +1,11 @@
-"""The fixed piece of pure-Python work of the CPU figure."""
+"""The fixed pieces of pure-Python work of the CPU figure."""
 
-TURNS = 500_000
+LONG = 1_000_000
+SHORT = 100_000
 
 
-def burn(turns: int = TURNS) -> int:
-    """A linear congruential generator: a few tens of milliseconds that touch no memory and no system call."""
+def burn(turns: int) -> int:
+    """A linear congruential generator: touches no memory and makes no system call."""
     value = 1
     for _ in range(turns):
         value = (value * 1_103_515_245 + 12_345) & 0x7FFF_FFFF

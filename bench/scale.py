@@ -15,7 +15,8 @@ class Scale:
     singles: int
     bulks: tuple[int, ...]
     pickups: int
-    loops: int
+    long_loops: int
+    short_loops: int
     cpu_rounds: int
     workers: tuple[int, ...]
     idle_s: float
@@ -30,8 +31,9 @@ FULL = Scale(
     singles=500,
     bulks=(10_000, 100_000),
     pickups=200,
-    loops=60,
-    cpu_rounds=7,
+    long_loops=40,
+    short_loops=300,
+    cpu_rounds=5,
     workers=(1, 2, 4, 8),
     idle_s=2.0,
     memory_rounds=2,
@@ -44,8 +46,9 @@ QUICK = Scale(
     singles=200,
     bulks=(10_000,),
     pickups=50,
-    loops=30,
-    cpu_rounds=3,
+    long_loops=20,
+    short_loops=150,
+    cpu_rounds=2,
     workers=(1, 4),
     idle_s=1.0,
     memory_rounds=1,
@@ -58,7 +61,8 @@ SMOKE = Scale(
     singles=5,
     bulks=(100,),
     pickups=3,
-    loops=4,
+    long_loops=4,
+    short_loops=8,
     cpu_rounds=1,
     workers=(1, 2),
     idle_s=0.0,

@@ -28,7 +28,7 @@ FIGURES = {
     "enqueue": {"enqueue", "enqueue.joined"},
     "bulk": {"bulk.100"},
     "pickup": {"pickup.p50", "pickup.p99"},
-    "cpu": {"cpu"},
+    "cpu": {"cpu", "cpu.short"},
     "memory": {"memory"},
     "recovery": {"recovery", "recovery.ready"},
 }
