@@ -12,7 +12,7 @@ import pytest
 from stoker import embedded
 from stoker.database import connect
 from stoker.migrate import migrate
-from tests.side_table import Database
+from tests.side_table import EFFECTS, Database
 
 _ROOT = "TEST_PG_ROOT"
 _TABLES = ("jobs", "finished", "attempts", "cancels", "hosts", "queues")
@@ -50,10 +50,7 @@ def worker_database(server: embedded.Server) -> Iterator[str]:
         url = psycopg.conninfo.make_conninfo(server.url, dbname=name)
         conn = connect(url, name="tests")
         migrate(conn)
-        conn.execute(
-            "create table effects"
-            " (job_id bigint, attempt int, pid int, what text, at timestamptz default clock_timestamp())"
-        )
+        conn.execute(EFFECTS)
         conn.close()
         yield url
         admin.execute(f'drop database "{name}" with (force)')

@@ -62,6 +62,12 @@ def plain(payload: dict, ctx: Ctx) -> None:
 
 
 @job
+def quiet(payload: dict, ctx: Ctx) -> None:
+    """Sleeps and needs no database."""
+    time.sleep(payload["s"])
+
+
+@job
 def naps(payload: dict, ctx: Ctx) -> None:
     """Knows nothing of signals: sleeps in many small calls."""
     effect(ctx, "start")

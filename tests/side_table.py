@@ -13,6 +13,10 @@ from stoker.drivers.base import JobView, NewJob
 from stoker.drivers.postgres import PostgresDriver
 from tests.support import until
 
+EFFECTS = (
+    "create table effects (job_id bigint, attempt int, pid int, what text, at timestamptz default clock_timestamp())"
+)
+
 
 class Database:
     """One connection of the test's own."""

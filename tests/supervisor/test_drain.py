@@ -70,7 +70,7 @@ def test_the_stages_follow_the_facts() -> None:
     assert drain.advance(2 * S, view(workers=1)) is Stage.CLOSING
     assert drain.advance(2 * S, view(workers=0, notices=1)) is Stage.CLOSING, "the dead are settled first"
     assert drain.advance(3 * S, view(workers=0)) is Stage.KEEPER_CLOSING
-    assert drain.keeper_close_by() == 26 * S + 3 * S // 2
+    assert drain.keeper_close_by() == 26 * S + 6 * S // 5
     assert drain.advance(3 * S, view(workers=0)) is Stage.KEEPER_CLOSING
     assert drain.advance(3 * S, NOBODY) is Stage.DONE
 
