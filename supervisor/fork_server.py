@@ -16,10 +16,11 @@ from typing import Final, NoReturn, Protocol
 from setproctitle import setproctitle
 
 from stoker import logs
-from stoker.errors import AppNotImportable
+from stoker.application import describe
+from stoker.errors import StokerError
 from stoker.outlet import guard_standard_streams
 from stoker.settings import Settings, from_json
-from supervisor.app_loading import describe, load_app
+from supervisor.app_loading import load_app
 from supervisor.forking import Newborn, fork_orphan
 from worker_proc.channel import Channel, ChannelClosed
 from worker_proc.linux import signal_on_parent_death
@@ -103,7 +104,7 @@ class ForkServer:
         """Import the application and tell the supervisor how it went."""
         try:
             names = load(self._settings.app)
-        except AppNotImportable as error:
+        except StokerError as error:
             self._channel.send(ImportFailed(describe(error)))
             return False
         self._channel.send(Imported(names))

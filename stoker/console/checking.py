@@ -50,13 +50,13 @@ def check(
 
 
 def _look_at_application(known: Settings, report: Report) -> None:
-    from stoker.console.application import import_application
+    from stoker.console.application import load_application
 
     report.app, report.queues = list(known.app), sorted(known.queues)
     if not known.app:
         report.warnings.append("app: no module is named that declares jobs; `stoker run` needs one")
     try:
-        registry = import_application(known.app)
+        registry = load_application(known.app)
     except StokerError as error:
         report.errors.append(error)
         return

@@ -78,7 +78,7 @@ def _queue_of(settings: Settings) -> Iterator[None]:
 
 
 def _find(name: str, settings: Settings) -> Job[..., Any]:
-    from stoker.console.application import import_application
+    from stoker.console.application import load_application
     from stoker.enqueue_options import check_name, refuse_enqueue
     from stoker.errors import JobUnknown
     from stoker.job import Job
@@ -86,7 +86,7 @@ def _find(name: str, settings: Settings) -> Job[..., Any]:
     check_name("name", name, refuse_enqueue(name))
     if not settings.app:
         return Job(_elsewhere, name=name)
-    registry = import_application(settings.app)
+    registry = load_application(settings.app)
     job = registry.get(name)
     if job is None:
         raise JobUnknown(name=name, known=registry.names())

@@ -9,11 +9,12 @@ import pytest
 
 LOADER = """
 import json, sys
-from supervisor.app_loading import describe, load_app
-from stoker.errors import AppNotImportable
+from stoker.application import describe
+from stoker.errors import StokerError
+from supervisor.app_loading import load_app
 try:
     print(json.dumps(load_app(sys.argv[1:])))
-except AppNotImportable as error:
+except StokerError as error:
     print(json.dumps(describe(error)))
 """
 
