@@ -87,8 +87,8 @@ def encode_result(value: Any, *, limit: int = MAX_RESULT) -> tuple[str | None, s
         return None, None
     try:
         text = _dump_result(value)
-    except (TypeError, RecursionError) as error:
-        return None, f"it cannot be written as JSON: {safe_text(str(error), 200)}"
+    except Exception as error:  # noqa: BLE001  (whatever a foreign object does while it is read, the body has returned)
+        return None, f"it cannot be written as JSON: {safe_text(_message(error), 200)}"
     if len(text) > limit:
         return None, f"it has {len(text):,} bytes; the limit is {limit:,}"
     return text.decode(), None
@@ -176,14 +176,14 @@ def _type_name(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:  # noqa: BLE001  (whatever a foreign __str__ does, the failure gets recorded)
+    except BaseException as broken:  # noqa: BLE001  (whatever a foreign __str__ does, the failure gets recorded)
         return f"<its message cannot be read: {type(broken).__name__}>"
 
 
 def _traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(type(error), error, _without_our_frames(error)))
-    except Exception as broken:  # noqa: BLE001  (as above)
+    except BaseException as broken:  # noqa: BLE001  (as above)
         return f"<its traceback cannot be read: {type(broken).__name__}>"
 
 

@@ -171,6 +171,28 @@ def forks_a_daemon(payload: dict, ctx: Ctx) -> None:
 
 
 @job
+def forks_and_comes_back_twice(payload: dict, ctx: Ctx) -> dict:
+    """The copy ends as the payload says, and the original tells how it saw it end."""
+    if (copy := os.fork()) == 0:
+        if payload["by"] == "exit":
+            sys.exit(3)
+        if payload["by"] == "error":
+            raise ValueError("in the copy")
+        return {"from": "the copy"}
+    return {"from": "the original", "copy": os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])}
+
+
+@job(retry=Retry(attempts=1))
+def raises_what_exits_when_read(payload: dict) -> None:
+    raise ExitsWhenRead
+
+
+class ExitsWhenRead(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(4)
+
+
+@job
 def prints_garbage(payload: dict, ctx: Ctx) -> None:
     print("x" * payload.get("bytes", 100_000))
     sys.stdout.buffer.write(b"\xff\xfe\n")

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from stoker import logs
 from stoker.body import Ended, run_async, run_sync
 from stoker.drivers.base import Claimed, Holder
+from stoker.errors import FAILED
 from stoker.job import Job
 from stoker.registry import Registry
 from worker_proc.control import Control
 from worker_proc.desk import Desk
 from worker_proc.runs import Run, Runs
+
+log = logs.get("worker")
 
 
 class ParallelLanes:
@@ -95,7 +101,12 @@ class ParallelLanes:
         self._end(run, Ended(False, None, asyncio.CancelledError()) if task.cancelled() else task.result())
 
     def _end(self, run: Run, ended: Ended | None) -> None:
-        settlement, _ = self._runs.end(run, ended)
+        try:
+            settlement, _ = self._runs.end(run, ended)
+        except BaseException as error:  # noqa: BLE001 - pool and loop would swallow it
+            # The lane would stay taken and its job running for ever: better a visible death, blamed on that job.
+            log.error("worker.died", error=repr(error), traceback=traceback.format_exc())
+            os._exit(FAILED)
         self._desk.add(settlement)
         self._free.append(run.lane)
         self._control.wake_main()

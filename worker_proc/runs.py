@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import threading
 import time
@@ -18,6 +19,7 @@ from stoker.job import Job
 from stoker.run_signal import AbortSource, Reason, RunSignal
 from stoker.settings import Settings
 from stoker.verdict import OUTCOME_LABEL, judge
+from worker_proc import copies
 from worker_proc.board import OTHER, SlotWord, Word
 from worker_proc.control import Control
 from worker_proc.messages import Cancel
@@ -61,6 +63,7 @@ class Runs:
     def __init__(self, control: Control, *, settings: Settings, names: Sequence[str]) -> None:
         self._control = control
         self._settings = settings
+        self._pid = os.getpid()
         self._slot = control.slot
         self._index = {name: at for at, name in enumerate(names)}
         self._tokens = itertools.count(1)
@@ -98,6 +101,8 @@ class Runs:
 
     def end(self, run: Run, ended: Ended | None) -> tuple[Settlement | None, float]:
         """Take the body off the board: what its run became (None when it is not ours to say), and its seconds."""
+        if os.getpid() != self._pid:
+            copies.leave(ended.error if ended else None)
         elapsed = (time.monotonic_ns() - run.started) / 1e9
         reasons = run.signal.reasons
         settlement = judge(

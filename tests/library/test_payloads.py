@@ -303,6 +303,18 @@ def _raised(error: BaseException) -> BaseException:
         return caught
 
 
+class Hollow(dict[str, int]):
+    """Like a model of a library whose serializer has an error of its own."""
+
+    def items(self) -> Any:
+        raise ValueError("no items\x00")
+
+
+def test_a_result_that_breaks_while_it_is_read_is_explained() -> None:
+    text, problem = encode_result({"a": "\ud800", "b": Hollow(c=1)})
+    assert text is None and problem == "it cannot be written as JSON: no items\ufffd"
+
+
 class Mute(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -324,6 +336,15 @@ def test_an_error_record_survives_any_error() -> None:
     record = error_record(_raised(Mute()))
     assert "RuntimeError" in record["message"]
     assert record["type"].endswith("Mute")
+
+
+class Exiting(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(4)
+
+
+def test_an_error_record_survives_an_error_that_exits() -> None:
+    assert "SystemExit" in error_record(_raised(Exiting()))["message"]
 
 
 def test_an_error_record_has_a_limit() -> None:
