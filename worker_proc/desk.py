@@ -42,12 +42,20 @@ class Desk:
     """One connection with one user at a time. Raises DeskClosed for whatever is wrong with the connection."""
 
     def __init__(
-        self, control: Control, *, settings: Settings, name: str, queue: str, on_lost: Callable[[Settlement], None]
+        self,
+        control: Control,
+        *,
+        settings: Settings,
+        name: str,
+        queue: str,
+        executing: Callable[[], Iterable[int]],
+        on_lost: Callable[[Settlement], None],
     ) -> None:
         self._control = control
         self._settings = settings
         self._name = name
         self._queue = queue
+        self._executing = executing
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._driver: PostgresDriver | None = None
@@ -162,9 +170,14 @@ class Desk:
         now = time.monotonic()
         if now < self._doubt_until and now >= self._doubt_next:
             self._doubt_next = now + DOUBT_EVERY_S
-            released = self._within_limit(lambda driver: driver.run(_release(holder, list(self._pending))), [])
+            held = self._held()
+            released = self._within_limit(lambda driver: driver.run(_release(holder, held)), [])
             if released:
                 log.warning("worker.claims_recovered", jobs=len(released))
+
+    def _held(self) -> list[int]:
+        # In this order: what ends in between is pending before it stops executing.
+        return [*self._executing(), *(one.job_id for one in self._pending.copy())]
 
     def _report_lost(self, batch: Sequence[Settlement], accepted: set[tuple[int, int]]) -> None:
         for one in batch:
@@ -172,6 +185,6 @@ class Desk:
                 self._on_lost(one)
 
 
-def _release(holder: Holder, held: Sequence[Settlement]) -> Call[list[int]]:
-    params = {"host": holder.host, "claim_no": holder.claim_no, "held": [one.job_id for one in held]}
+def _release(holder: Holder, held: list[int]) -> Call[list[int]]:
+    params = {"host": holder.host, "claim_no": holder.claim_no, "held": held}
     return Call(statement("release_unheld"), params, lambda rows: [row[0] for row in rows])

@@ -102,12 +102,11 @@ class ParallelLanes:
 
     def _end(self, run: Run, ended: Ended | None) -> None:
         try:
-            settlement, _ = self._runs.end(run, ended)
+            self._runs.end(run, ended, keep=self._desk.add)
         except BaseException as error:  # noqa: BLE001 - pool and loop would swallow it
             # The lane would stay taken and its job running for ever: better a visible death, blamed on that job.
             log.error("worker.died", error=repr(error), traceback=traceback.format_exc())
             os._exit(FAILED)
-        self._desk.add(settlement)
         self._free.append(run.lane)
         self._control.wake_main()
 

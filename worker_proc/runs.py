@@ -99,8 +99,12 @@ class Runs:
             self._control.look_soon()
         return run
 
-    def end(self, run: Run, ended: Ended | None) -> tuple[Settlement | None, float]:
-        """Take the body off the board: what its run became (None when it is not ours to say), and its seconds."""
+    def end(self, run: Run, ended: Ended | None, *, keep: Callable[[Settlement | None], None]) -> float:
+        """Take the body off the board and return its seconds.
+
+        `keep` takes what its run became (None when it is not ours to say) while it still counts as executing: at every
+        moment somebody knows that this process holds it.
+        """
         if os.getpid() != self._pid:
             copies.leave(ended.error if ended else None)
         elapsed = (time.monotonic_ns() - run.started) / 1e9
@@ -109,6 +113,7 @@ class Runs:
             run.job, run.claimed, ended, reasons, elapsed=elapsed, rng=self._rng, settings=self._settings
         )
         outcome = OUTCOME_LABEL.get(settlement.outcome) if settlement else "lost"
+        keep(settlement)
         with self._lock:
             self._slot.clear_lane(run.lane)
             del self._executing[run.token]
@@ -121,7 +126,7 @@ class Runs:
         run.signal.close()
         if settlement is None or settlement.outcome != "completed":
             self._report(run, settlement, reasons, elapsed)
-        return settlement, elapsed
+        return elapsed
 
     def lost(self) -> None:
         """Count an ending that was fenced off: the run belonged to somebody else by then."""

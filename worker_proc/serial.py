@@ -97,9 +97,7 @@ class SerialLane:
             run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._interrupt)
             self._unwinder.name(run.token)
             ended = run_sync(job, claimed, run.ctx, self._registry, gate=self._unwinder)
-        settlement, elapsed = self._runs.end(run, ended)
-        self._desk.add(settlement)
-        self._batching.observe(elapsed)
+        self._batching.observe(self._runs.end(run, ended, keep=self._desk.add))
 
     def _execute_async(self, job: Job[..., Any], claimed: Claimed, holder: Holder) -> tuple[Run, Ended]:
         loop = self._event_loop()

@@ -35,7 +35,14 @@ class Worker(Role):
         self._settings = settings
         self._registry = registry.current()
         self._runs = Runs(control, settings=settings, names=spec.names)
-        self._desk = Desk(control, settings=settings, name=spec.title, queue=spec.queue, on_lost=self._lost)
+        self._desk = Desk(
+            control,
+            settings=settings,
+            name=spec.title,
+            queue=spec.queue,
+            executing=lambda: [run.claimed.id for run in self._runs.executing],
+            on_lost=self._lost,
+        )
         self._lanes = self._make_lanes(spec.lanes)
         self._pause = _LEAST_PAUSE_S
         self._announced = ""

@@ -79,6 +79,25 @@ def test_terminated_backends_come_back(tmp_path: Path, db: Database) -> None:
         assert len(supervisor.events("worker.ready")) >= 2
 
 
+@pytest.mark.parametrize("queues", ["default=2", "default=1x4"])
+def test_terminated_backends_leave_what_executes_alone(tmp_path: Path, db: Database, queues: str) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": queues, "TEST_SIDE_TABLE": db.url}):
+        jobs = [db.enqueue(name, '{"s": 4}')[0] for name in ("plain", "drowsy")]
+        for job in jobs:
+            db.until_effect(job)
+        for _ in range(3):
+            db.conn.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name like 'stoker: worker%'"
+            )
+            others = db.enqueue("noop", times=3)
+            if queues.endswith("x4"):
+                db.until_all_done(others)
+        db.until_all_done(jobs)
+        assert set(db.effects("start", jobs).values()) == {1}
+        assert db.one("select max(run_no) from stoker.finished where id = any(%s)", jobs) == 1
+
+
 def test_started_before_the_database(tmp_path: Path, db: Database, proxy: Proxy) -> None:
     proxy.refuse()
     supervisor = Supervisor(tmp_path, proxy.url).start()
