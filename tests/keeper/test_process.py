@@ -23,6 +23,7 @@ from worker_proc.messages import (
     Lane,
     Ready,
     Reaped,
+    Recycle,
     StopAccepting,
     WaitingForDatabase,
 )
@@ -165,9 +166,13 @@ def test_a_killed_keeper_is_continued_by_the_next(
     assert host.id == host_id and queue.one("select count(*) from stoker.hosts") == 1
 
 
-def test_a_keeper_told_to_stop_by_a_signal_leaves_the_lease(keeper: Process, host: Host, queue: Queue) -> None:
+def test_a_signal_to_everybody_does_not_end_the_keeper(keeper: Process, host: Host, queue: Queue) -> None:
     host.worker_ready(0)
     os.kill(keeper.pid, signal.SIGTERM)
+    until(lambda: host.keeper_slot[SlotWord.STATE] == SlotState.DRAINING)
+    renewals = queue.one("select renewals from stoker.hosts")
+    until(lambda: queue.one("select renewals from stoker.hosts") >= renewals + 2)
+    keeper.supervisor.send(Recycle())
     assert keeper.exit_code(within=2) == 0
     assert queue.one("select count(*) from stoker.hosts") == 1 and host.id != 0
 
