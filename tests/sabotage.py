@@ -201,6 +201,12 @@ def prints_garbage(payload: dict, ctx: Ctx) -> None:
 
 
 @job
+def takes_standard_output_away(payload: dict, ctx: Ctx) -> None:
+    sys.stdout = sys.stderr = None
+    effect(ctx, "end")
+
+
+@job
 def enqueues_more(payload: dict, ctx: Ctx) -> None:
     answer.enqueue({"n": payload.get("n", 0)})
     effect(ctx, "end")

@@ -83,5 +83,5 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except Exception:  # noqa: BLE001 - the application may have put anything there, and the exit must follow
             continue

@@ -18,7 +18,7 @@ def leave(error: BaseException | None) -> None:
     try:
         if error is not None and not isinstance(error, SystemExit):
             traceback.print_exception(error)
-        for stream in (sys.stdout, sys.stderr):
+        for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
     finally:
         os._exit(code)

@@ -95,6 +95,17 @@ def test_every_standard_descriptor_closed(tmp_path: Path, db: Database) -> None:
         supervisor.end()
 
 
+def test_a_worker_without_standard_streams_ends_like_any_other(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue("takes_standard_output_away")
+        db.until_all_done([job])
+        pid = supervisor.worker_pid()
+        os.kill(pid, signal.SIGTERM)
+        (exited,) = until(lambda: [one for one in supervisor.events("child.exited") if one["pid"] == pid])
+        assert exited["code"] == 0
+        assert "Traceback" not in supervisor.log
+
+
 def test_a_job_enqueues_into_its_own_database(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url):
         (job,) = db.enqueue("enqueues_more", '{"n": 41}')
