@@ -11,7 +11,7 @@ from stoker.settings.fields import RETENTION, SCALARS
 
 _PREFIX = "STOKER_"
 _NOT_SETTINGS = re.compile(
-    r"STOKER_(PG_BIN|PG_ROOT|CONFIG|TEST_SCALE|EMBEDDED_.*"
+    r"STOKER_(PG_BIN|PG_ROOT|PG_OPTIONS|CONFIG|TEST_SCALE"
     # Kubernetes gives every pod these for a Service that is named "stoker".
     r"|SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_[0-9]+_.*)"
 )

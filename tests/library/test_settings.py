@@ -143,7 +143,7 @@ def test_variables_that_are_no_settings_are_ignored(tmp_path: Path) -> None:
         "PG_BIN",
         "PG_ROOT",
         "TEST_SCALE",
-        "EMBEDDED_PORT",
+        "PG_OPTIONS",
         "SERVICE_HOST",
         "SERVICE_PORT_HTTP",
         "PORT",
