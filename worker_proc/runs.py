@@ -54,7 +54,6 @@ class Tally:
 
     finished: int = 0
     interrupted: int = 0
-    lost: int = 0
 
 
 class Runs:
@@ -121,7 +120,7 @@ class Runs:
             if outcome is not None:
                 self._slot.count(outcome, self._index.get(run.claimed.name, OTHER))
                 self._slot.observe(elapsed)
-            if self._control.stopping:
+            if settlement is not None and self._control.stopping:
                 self._count(settlement)
         run.signal.close()
         if settlement is None or settlement.outcome != "completed":
@@ -138,16 +137,14 @@ class Runs:
         """The bodies that execute now."""
         return tuple(self._executing.values())
 
-    def _count(self, settlement: Settlement | None) -> None:
-        if settlement is None:
-            self.tally.lost += 1
-        elif settlement.outcome == "interrupted":
+    def _count(self, settlement: Settlement) -> None:
+        if settlement.outcome == "interrupted":
             self.tally.interrupted += 1
         else:
             self.tally.finished += 1
 
     def _report(self, run: Run, settlement: Settlement | None, reasons: tuple[Reason, ...], elapsed: float) -> None:
-        facts: dict[str, Any] = {"job_id": run.claimed.id, "name": run.claimed.name, "attempt": run.claimed.attempt}
+        facts: dict[str, Any] = {"job_id": run.claimed.id, "job": run.claimed.name, "attempt": run.claimed.attempt}
         if settlement is None:
             log.warning("run.lease_lost", **facts)
         elif settlement.outcome == "postponed":
