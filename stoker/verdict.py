@@ -69,9 +69,7 @@ def _failed(job: Job[..., Any], claimed: Claimed, ended: Ended, elapsed: float, 
     error = ended.error or RuntimeError("the body ended without a result and without an error")
     if job.retry.is_terminal(error):
         return _settlement(claimed, "dead_lettered", elapsed, error=error_record(error))
-    return _again_or_dead(
-        job, claimed, error_record(error), elapsed, job.retry.delay_after(error, claimed.attempt, rng)
-    )
+    return _again_or_dead(claimed, error_record(error), elapsed, job.retry.delay_after(error, claimed.attempt, rng))
 
 
 def _timed_out(job: Job[..., Any], claimed: Claimed, ended: Ended, elapsed: float, rng: Random) -> Settlement:
@@ -80,12 +78,10 @@ def _timed_out(job: Job[..., Any], claimed: Claimed, ended: Ended, elapsed: floa
     record = error_record(timeout)
     if isinstance(timeout, job.retry.terminal):
         return _settlement(claimed, "dead_lettered", elapsed, error=record)
-    return _again_or_dead(job, claimed, record, elapsed, job.retry.delay(claimed.attempt, rng))
+    return _again_or_dead(claimed, record, elapsed, job.retry.delay(claimed.attempt, rng))
 
 
-def _again_or_dead(
-    job: Job[..., Any], claimed: Claimed, record: dict[str, Any], elapsed: float, delay: float
-) -> Settlement:
+def _again_or_dead(claimed: Claimed, record: dict[str, Any], elapsed: float, delay: float) -> Settlement:
     if claimed.attempt < claimed.max_attempts:
         return _settlement(claimed, "retried", elapsed, delay=delay, error=record)
     return _settlement(claimed, "dead_lettered", elapsed, error={"code": JobMaxAttempts.code, **record})

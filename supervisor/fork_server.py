@@ -45,7 +45,6 @@ class ChildMain(Protocol):
         board_fd: int,
         lock_fd: int,
         settings: Settings,
-        supervisor_pid: int,
     ) -> NoReturn: ...
 
 
@@ -76,7 +75,8 @@ def serve(
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        # The application may have put anything there, None included.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
 
 
@@ -191,11 +191,10 @@ class ForkServer:
                 board_fd=self._board_fd,
                 lock_fd=self._lock_fd,
                 settings=self._settings,
-                supervisor_pid=self._supervisor_pid,
             )
         except BaseException:  # noqa: BLE001  (whatever it was, this process ends here)
             traceback.print_exc()
-            sys.stderr.flush()
+            _flush()
             os._exit(1)
 
 

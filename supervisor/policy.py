@@ -180,22 +180,19 @@ def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
             continue
         if not seat.child:
             yield Spawn(seat)
-        elif seat.role == "worker" and seat.queue not in overlapping and why_outworn(ledger, seat.child):
+        elif seat.role == "worker" and seat.queue not in overlapping and _is_outworn(ledger, seat.child):
             overlapping.add(seat.queue)
             yield Spawn(seat)
 
 
-def why_outworn(ledger: Ledger, child: Child) -> str:
-    """Why this worker is to be replaced by a fresh one, or nothing."""
+def _is_outworn(ledger: Ledger, child: Child) -> bool:
+    """Whether this worker is to be replaced by a fresh one: after a reload, so many jobs, or so much memory."""
     if child.state is not State.READY and child.generation == ledger.generation:
-        return ""
+        return False
     if child.generation < ledger.generation or child.slot.lanes != child.seat.lanes:
-        return "reload"
-    if child.max_jobs and child.look.runs_done >= child.max_jobs:
-        return "max_jobs"
-    if child.max_rss and child.look.rss >= child.max_rss:
-        return "max_rss"
-    return ""
+        return True
+    done_enough = child.max_jobs is not None and child.look.runs_done >= child.max_jobs
+    return done_enough or (child.max_rss is not None and child.look.rss >= child.max_rss)
 
 
 def _ns(seconds: float) -> int:

@@ -109,7 +109,6 @@ class Child:
     ready_at: int = 0
     waiting: str = ""
     waiting_since: int = 0
-    stop_heard: bool = False
     retiring: bool = False
     close_sent: bool = False
     kill: Kill | None = None

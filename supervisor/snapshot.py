@@ -50,7 +50,7 @@ class SeatView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything at one moment (CLOCK_MONOTONIC ns). `places` of children may be read live while they are theirs."""
+    """Everything at one moment (CLOCK_MONOTONIC ns). The `place` of a child may be read live while it is its own."""
 
     at: int
     stage: Stage

@@ -71,8 +71,8 @@ class SlotWord(IntEnum):
 _BUCKETS_AT: Final = 16
 _COUNTERS_AT: Final = _BUCKETS_AT + len(BUCKETS) + 1
 _LANES_AT: Final = _COUNTERS_AT + len(OUTCOMES) * (NAMES + 1)
-_LANE_WORDS: Final = 5
-_JOB, _RUN, _STARTED, _SOFT, _HARD = range(_LANE_WORDS)
+_LANE_WORDS: Final = 7
+_JOB, _RUN, _STARTED, _SOFT, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Slot:
         """Clear what the last incarnation left and name the next one (supervisor, before fork)."""
         for lane in range(self.lanes):
             self.clear_lane(lane)
-        for at in range(self.offset, self.offset + _LANES_AT):
+        for at in range(self.offset, self.offset + _LANES_AT + _LANE_WORDS * self.lanes):
             self._words[at] = 0
         self[SlotWord.GENERATION] = generation
         self[SlotWord.CLAIM_NO] = claim_no
@@ -174,15 +174,11 @@ class Slot:
         words[at + _HARD] = hard
         words[at + _JOB] = job_id
 
-    def move_deadlines(self, lane: int, *, soft: int, hard: int) -> None:
-        """Change the deadlines of the body in this lane."""
-        at = self.offset + _LANES_AT + _LANE_WORDS * lane
-        self._words[at + _SOFT] = soft
-        self._words[at + _HARD] = hard
-
     def clear_lane(self, lane: int) -> None:
-        """Say that this lane executes nothing."""
-        self._words[self.offset + _LANES_AT + _LANE_WORDS * lane + _JOB] = 0
+        """Say that this lane executes nothing, and what it executed last."""
+        words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
+        words[at + _LAST_JOB], words[at + _LAST_RUN] = words[at + _JOB], words[at + _RUN]
+        words[at + _JOB] = 0
 
     def read_lane(self, lane: int) -> LaneRun | None:
         """The executing body, or None. A value torn by a concurrent change is read again."""
@@ -199,6 +195,19 @@ class Slot:
         for lane in range(self.lanes):
             if run := self.read_lane(lane):
                 yield run
+
+    def blameable(self) -> Iterator[tuple[int, int]]:
+        """(job id, run_no) per lane of a dead child: what it executed, or else what it executed last.
+
+        A process may die of what a body left behind, such as a destructor; a last run that was settled is no row any
+        more, so naming it blames nobody.
+        """
+        for lane in range(self.lanes):
+            at = self.offset + _LANES_AT + _LANE_WORDS * lane
+            if run := self.read_lane(lane):
+                yield run.job_id, run.run_no
+            elif job_id := self._words[at + _LAST_JOB]:
+                yield job_id, self._words[at + _LAST_RUN]
 
     # Counters
 

@@ -33,7 +33,6 @@ def run_child(
     board_fd: int,
     lock_fd: int,
     settings: Settings,
-    supervisor_pid: int,
 ) -> NoReturn:
     """Live as the child that `spec` describes. Signals are still blocked when this is called. Never returns."""
     code = FAILED

@@ -50,7 +50,6 @@ class Process:
             workers=host.refs,
         )
         event_fd = os.eventfd(0, os.EFD_NONBLOCK)
-        parent = os.getpid()
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self.pid = os.fork()
         if self.pid == 0:
@@ -64,7 +63,6 @@ class Process:
                 board_fd=os.dup(host.board.fd),
                 lock_fd=host.lock.fd,
                 settings=host.settings,
-                supervisor_pid=parent,
             )
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         theirs.close()

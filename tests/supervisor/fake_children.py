@@ -207,7 +207,6 @@ def fake_child(
     board_fd: int,
     lock_fd: int,
     settings: Settings,
-    supervisor_pid: int,
 ) -> NoReturn:
     """Live as a fake."""
     channel = Channel.from_fd(control_fd)
