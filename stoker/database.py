@@ -13,6 +13,8 @@ from psycopg import AsyncConnection, Connection
 from stoker.errors import DriverUnavailable
 
 CONNECT_TIMEOUT: Final = 5
+# The third execution of a statement is a prepared one.
+PREPARE_THRESHOLD: Final = 2
 
 # A peer that vanished without closing is noticed after about 10 s, idle or not.
 _KEEPALIVE: Final[dict[str, Any]] = {
@@ -23,18 +25,27 @@ _KEEPALIVE: Final[dict[str, Any]] = {
     "tcp_user_timeout": 10_000,
 }
 
-# What a role or database default must not change under us.
+# A proxy tells clients another process id than the one of the session that it lends them.
+_WHO: Final = "select pg_backend_pid()"
+# What a role or database default must not change under us. psycopg reads times in ISO form only.
 _SESSION: Final = (
     "set session characteristics as transaction isolation level read committed, read write;"
-    " set idle_in_transaction_session_timeout = 0; set statement_timeout = 0; set lock_timeout = 0"
+    " set idle_in_transaction_session_timeout = 0; set statement_timeout = 0; set lock_timeout = 0; set datestyle = iso"
 )
 
 
-def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> Connection:
-    """Open a connection in autocommit mode, pinned to READ COMMITTED. Raises DriverUnavailable."""
+def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT, dedicated: bool = False) -> Connection:
+    """Open a connection in autocommit mode, pinned to READ COMMITTED. Raises DriverUnavailable.
+
+    Through a proxy it is what its role's defaults make it, unless it is `dedicated`: what we set there would stay with
+    a session that others use next, and what we prepare would be theirs.
+    """
     try:
         conn = psycopg.connect(url, **_options(name, timeout))
-        conn.execute(_SESSION)
+        row = conn.execute(_WHO).fetchone()
+        if dedicated or row == (conn.info.backend_pid,):
+            conn.execute(_SESSION)
+            conn.prepare_threshold = PREPARE_THRESHOLD
     except psycopg.Error as error:
         raise DriverUnavailable(url=url, error=str(error)) from error
     return conn
@@ -44,7 +55,10 @@ async def connect_async(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT
     """The async twin of connect()."""
     try:
         conn = await AsyncConnection.connect(url, **_options(name, timeout))
-        await conn.execute(_SESSION)
+        row = await (await conn.execute(_WHO)).fetchone()
+        if row == (conn.info.backend_pid,):
+            await conn.execute(_SESSION)
+            conn.prepare_threshold = PREPARE_THRESHOLD
     except psycopg.Error as error:
         raise DriverUnavailable(url=url, error=str(error)) from error
     return conn
@@ -56,6 +70,8 @@ def _options(name: str, timeout: float) -> dict[str, Any]:
         "autocommit": True,
         "application_name": name,
         "connect_timeout": max(2, round(timeout)),
+        "client_encoding": "utf8",
+        "prepare_threshold": None,
         **_KEEPALIVE,
     }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, KeysView
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, get_args
 
@@ -13,6 +14,7 @@ from stoker.drivers.base import OnConflict
 from stoker.durations import parse_duration
 from stoker.errors import EnqueueInvalid, JobDeclarationInvalid, NaiveDatetime, StokerError
 from stoker.retry import MOST_ATTEMPTS
+from stoker.settings.draft import QUEUE_NAME
 
 Text = str | Callable[[Any], str | None] | None
 Duration = float | str | timedelta
@@ -75,6 +77,19 @@ def check_name(argument: str, value: object, refuse: Refuse, most: int = MOST_NA
     return value
 
 
+def check_queue(value: object, refuse: Refuse) -> str:
+    """A name that settings can name too: workers could not serve another."""
+    if not isinstance(value, str) or not QUEUE_NAME.fullmatch(value):
+        raise refuse("queue", f"{value!r:.80} is not a name of 1 to 63 letters, digits, _ . or -")
+    return value
+
+
+def check_known(options: KeysView[str], refuse: Refuse) -> None:
+    """Refuse an option that does not exist: a misspelt one would be left out without a word."""
+    for unknown in options - EnqueueOptions.__annotations__.keys():
+        raise refuse(unknown, f"there is no such option; there are {', '.join(EnqueueOptions.__annotations__)}")
+
+
 def check_seconds(argument: str, value: Duration, refuse: Refuse, most: float = LONGEST_DELAY) -> float:
     """Read a duration as seconds, from 0 up."""
     try:
@@ -102,6 +117,8 @@ def check_due(run_at: datetime | None, delay: Duration | None, refuse: Refuse) -
             raise refuse("run_at", f"{run_at!r:.80} is no datetime")
         if run_at.tzinfo is None or run_at.utcoffset() is None:
             raise NaiveDatetime(argument="run_at", value=run_at)
+        if run_at.timestamp() - time.time() > LONGEST_DELAY:
+            raise refuse("run_at", f"{run_at} is further away than {LONGEST_DELAY / 86_400:,.0f} days")
         return run_at, None
     return None, None if delay is None else check_seconds("delay", delay, refuse)
 

@@ -16,9 +16,11 @@ from stoker.enqueue_options import (
     Text,
     check_attempts,
     check_due,
+    check_known,
     check_name,
     check_on_conflict,
     check_priority,
+    check_queue,
     check_seconds,
     check_text,
     refuse_declaration,
@@ -59,7 +61,7 @@ class Job(Generic[P, R]):
         handler = read_handler(fn, name=self.name)
         self.fn = fn
         self.is_async, self.takes_ctx, self.decode = handler.is_async, handler.takes_ctx, handler.decode
-        self.queue = check_name("queue", queue, refuse)
+        self.queue = check_queue(queue, refuse)
         self.priority = check_priority(priority, refuse)
         self.retry = Retry() if retry is None else retry
         if not isinstance(self.retry, Retry):
@@ -88,6 +90,7 @@ class Job(Generic[P, R]):
         JobTenantRequired.
         """
         refuse = refuse_enqueue(self.name)
+        check_known(options.keys(), refuse)
         payload = {} if payload is UNSET else payload
         key = options.get("idempotency_key", self.idempotency_key)
         if key is UNSET and settings.require_idempotency:
@@ -100,7 +103,7 @@ class Job(Generic[P, R]):
         attempts = options.get("max_attempts")
         return NewJob(
             name=self.name,
-            queue=check_name("queue", options.get("queue", self.queue), refuse),
+            queue=check_queue(options.get("queue", self.queue), refuse),
             payload=text,
             priority=check_priority(options.get("priority", self.priority), refuse),
             run_at=run_at,

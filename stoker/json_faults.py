@@ -59,6 +59,8 @@ def faults(payload: Any) -> Iterator[Fault]:
             todo += [(_child(path, key), item, depth + 1) for key, item in reversed(value.items())]
         elif isinstance(value, list | tuple):
             todo += [(f"{path}[{i}]", item, depth + 1) for i, item in reversed(list(enumerate(value)))]
+        elif isinstance(value, type):
+            yield from _leaf_faults(path, value)
         elif hasattr(value, "model_dump"):
             yield from (fault for fault in faults(value.model_dump()) if fault.kind in ("naive", "not_finite"))
             todo.append((path, value.model_dump(mode="json"), depth))

@@ -62,12 +62,12 @@ def encode(payload: Any, *, name: str, limit: int = MAX_PAYLOAD) -> str:
 def decoder(kind: Any, *, name: str) -> Decode:
     """Return the function that reads payload text into the type a handler declares.
 
-    Plain dicts come as they are, pydantic models by `model_validate_json`, everything else by msgspec, which raises
-    TypeError here for a type it cannot build. The returned function raises PayloadInvalid if a payload does not fit.
+    Pydantic models come by `model_validate_json`, everything else by msgspec, which raises TypeError here for a type
+    it cannot build. Whole numbers of any size are exact. The returned function raises PayloadInvalid if a payload does
+    not fit.
     """
-    if kind in (None, Any, dict, dict[str, Any], object):
-        return orjson.loads
-    read: Decode = getattr(kind, "model_validate_json", None) or _object_decoder(kind)
+    plain = kind in (None, Any, dict, dict[str, Any], object)
+    read: Decode = json.decode if plain else getattr(kind, "model_validate_json", None) or _object_decoder(kind)
 
     def decode(text: str) -> Any:
         try:

@@ -81,7 +81,6 @@ class Desk:
             conn = connect(url, name=self._name)
         except DriverUnavailable as error:
             raise DeskClosed(str(error.__cause__ or error)) from error
-        conn.prepare_threshold = 2
         severer = Severer(conn)
         try:
             with self._control.limit(severer, CALL_LIMIT_S):

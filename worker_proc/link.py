@@ -119,7 +119,7 @@ class Link:
         return self._driver
 
     def _connected(self) -> tuple[PostgresDriver, Severer]:
-        conn = connect(self._url, name=self._name)
+        conn = connect(self._url, name=self._name, dedicated=True)
         severer = Severer(conn)
         try:
             with self._control.limit(severer, PREPARE_LIMIT_S):
@@ -129,5 +129,4 @@ class Link:
             with suppress(psycopg.Error):
                 conn.close()
             raise
-        conn.prepare_threshold = 2
         return PostgresDriver(conn, keeping=self._keeping), severer

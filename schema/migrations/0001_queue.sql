@@ -27,7 +27,11 @@ create table stoker.jobs (
     constraint jobs_state check (state in ('ready', 'delayed', 'running', 'suspended', 'blocked')),
     constraint jobs_running_is_held check ((state = 'running') = (host is not null and claim_no is not null)),
     constraint jobs_delayed_is_due check (state <> 'delayed' or run_at is not null),
-    constraint jobs_payload_is_object check (jsonb_typeof(payload) = 'object')
+    constraint jobs_payload_is_object check (jsonb_typeof(payload) = 'object'),
+    -- What the library refuses comes from other languages too: it would be served by nobody, break an index, or be no datetime.
+    constraint jobs_queue_can_be_served check (queue ~ '^[A-Za-z0-9_.-]{1,63}$'),
+    constraint jobs_name_is_short check (octet_length(name) between 1 and 200),
+    constraint jobs_run_at_is_near check (run_at > '0002-01-01' and run_at < '9999-01-01')
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- claim_batch
@@ -113,6 +117,7 @@ create table stoker.queues (
 
 -- Enqueue one job; for SQL, triggers and other languages, and the single enqueue of the library.
 -- With a key that a live job holds: 'dedupe' returns that job, 'error' raises unique_violation, 'replace' updates it while it waits.
+-- `p_number` is a number taken from stoker.job_numbers before, for a place in line among many.
 -- Loops because between a conflict and the look at the winner the winner may have ended.
 create function stoker.enqueue(
     p_name text,
@@ -126,6 +131,7 @@ create function stoker.enqueue(
     p_tenant text default null,
     p_on_conflict text default 'dedupe',
     p_notify boolean default true,
+    p_number bigint default null,
     out id bigint,
     out created boolean
 ) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -133,7 +139,7 @@ declare
     v_due timestamptz := coalesce(p_run_at, clock_timestamp() + make_interval(secs => p_delay));
     v_state text := case when v_due > clock_timestamp() then 'delayed' else 'ready' end;
 begin
-    if p_on_conflict not in ('dedupe', 'error', 'replace') then
+    if p_on_conflict is null or p_on_conflict not in ('dedupe', 'error', 'replace') then
         raise exception 'on_conflict must be dedupe, error or replace, not %', p_on_conflict using errcode = 'invalid_parameter_value';
     end if;
     loop
@@ -144,7 +150,8 @@ begin
             where j.name = p_name and coalesce(j.tenant, '') = coalesce(p_tenant, '') and j.idempotency_key = p_idempotency_key;
         end if;
         if id is null then
-            id := nextval('stoker.job_numbers');
+            id := coalesce(p_number, nextval('stoker.job_numbers'));
+            p_number := null;
             insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
             values (id, id, p_queue, p_name, v_state, p_priority, case when v_state = 'delayed' then v_due end, p_max_attempts,
                     p_tenant, p_idempotency_key, p_payload)
@@ -160,13 +167,14 @@ begin
                 constraint = 'jobs_key', detail = id::text;
         end if;
         exit when p_on_conflict = 'dedupe';
-        -- A row somebody has locked is being claimed: that is running, and a running job is not replaced.
+        -- Waits for whoever else replaces, cancels or claims it.
         update stoker.jobs j
         set payload = p_payload, priority = p_priority, queue = p_queue, max_attempts = p_max_attempts,
             state = v_state, run_at = case when v_state = 'delayed' then v_due end
-        from (select w.id from stoker.jobs w where w.id = enqueue.id and w.state in ('ready', 'delayed') for update skip locked) w
-        where j.id = w.id;
-        exit;
+        where j.id = enqueue.id and j.state in ('ready', 'delayed');
+        -- One that runs by now is not replaced; one that ended meanwhile is enqueued anew.
+        exit when found or exists (select from stoker.jobs j where j.id = enqueue.id);
+        id := null;
     end loop;
     if p_notify and v_state = 'delayed' then
         perform pg_notify('stoker_due', '');
@@ -206,8 +214,9 @@ begin
 end $$;
 
 -- Days of stoker.finished. Attached empty under a short lock time-out, so that no settlement waits behind it.
+-- They run as the owner of the schema, because only an owner may attach.
 create function stoker.attach_day(p_state text, p_day date) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_parent text := 'finished_' || p_state;
     v_name text := v_parent || '_' || to_char(p_day, 'YYYYMMDD');
@@ -219,7 +228,8 @@ begin
     end if;
     perform set_config('lock_timeout', '50ms', true);
     execute format('create table stoker.%I (like stoker.%I including defaults including constraints)', v_name, v_parent);
-    -- Rows that already fell into the net move with it, or the attach would refuse.
+    -- Rows that already fell into the net move with it, or the attach would refuse; locked first, so that none follows meanwhile.
+    execute format('lock table stoker.%I in access exclusive mode', v_parent || '_default');
     execute format('with moved as (delete from stoker.%I where finished_at >= %L and finished_at < %L returning *) insert into stoker.%I select * from moved',
                    v_parent || '_default', v_from, v_to, v_name);
     execute format('alter table stoker.%I attach partition stoker.%I for values from (%L) to (%L)', v_parent, v_name, v_from, v_to);
@@ -227,7 +237,7 @@ begin
 end $$;
 
 create function stoker.detach_day(p_state text, p_day date) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_parent text := 'finished_' || p_state;
     v_name text := v_parent || '_' || to_char(p_day, 'YYYYMMDD');
@@ -262,6 +272,9 @@ begin
     end if;
     if to_regrole('stoker_enqueue') is not null then
         grant execute on function stoker.enqueue, stoker.cancel to stoker_enqueue;
+        -- For COPY.
+        grant insert (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, payload) on stoker.jobs to stoker_enqueue;
+        grant usage on sequence stoker.job_numbers to stoker_enqueue;
         grant select (id, state, queue, name, result, error, finished_at, attempt, max_attempts) on stoker.finished to stoker_enqueue;
     end if;
     if to_regrole('stoker_worker') is not null then

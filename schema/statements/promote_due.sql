@@ -7,9 +7,13 @@ with due as materialized (
     order by run_at
     limit %(limit)s
     for no key update skip locked
+),
+-- A step of its own: the update may take the rows in any order.
+numbered as materialized (
+    select id, nextval('stoker.job_numbers') as pos from due
 )
 update stoker.jobs j
-set state = 'ready', pos = nextval('stoker.job_numbers')
-from due
-where j.id = due.id
+set state = 'ready', pos = n.pos
+from numbered n
+where j.id = n.id
 returning j.queue

@@ -1,18 +1,23 @@
--- Who: the library and the CLI: a dead or cancelled job back in line with all its attempts. Locks: the finished row, then the new jobs row.
--- Index: finished_id. A live twin with the same key wins: the finished row stays and the twin's id is the answer.
+-- Who: the library and the CLI: a dead or cancelled job back in line with all its attempts. Locks: the finished row, then the new jobs row,
+-- cancels. Index: finished_id. run_at: since then it is ready. A live twin with the same key wins: the finished row stays and the twin's id is the answer.
 with chosen as materialized (
     select * from stoker.finished where id = %(id)s and state in ('dead', 'cancelled')
-    order by finished_at desc limit 1 for update skip locked
+    order by finished_at desc limit 1 for update
 ),
 back as (
-    insert into stoker.jobs (id, pos, run_no, queue, name, state, priority, max_attempts, tenant, idempotency_key, payload, error, created_at)
-    select id, nextval('stoker.job_numbers'), run_no, queue, name, 'ready', priority, max_attempts, tenant, idempotency_key, payload, error, created_at
+    insert into stoker.jobs (id, pos, run_no, queue, name, state, priority, max_attempts, tenant, idempotency_key, payload, error, created_at, run_at)
+    select id, nextval('stoker.job_numbers'), run_no, queue, name, 'ready', priority, max_attempts, tenant, idempotency_key, payload, error, created_at,
+           clock_timestamp()
     from chosen
     on conflict do nothing
     returning id, queue
 ),
 gone as (
     delete from stoker.finished f using back b where f.id = b.id and f.state in ('dead', 'cancelled')
+),
+-- A request that came too late for the last run must not end the next one.
+forgotten as (
+    delete from stoker.cancels c using back b where c.job_id = b.id
 ),
 told as materialized (
     select pg_notify('stoker_ready', queue) from back

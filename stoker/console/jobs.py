@@ -34,7 +34,9 @@ def ls(
         typer.Option("--state", callback=_known_states, help="Only in this state, such as dead; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
-    before: Annotated[int | None, typer.Option("--before", metavar="ID", help="Only older ones than this.")] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="ID", min=1, max=2**63 - 1, help="Only older ones than this.")
+    ] = None,
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     config: Config = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
@@ -21,6 +22,7 @@ _JOB_FIELDS = (
     *("id", "name", "queue", "state", "attempt", "max_attempts", "priority", "run_at", "created_at", "started_at"),
     *("finished_at", "tenant", "idempotency_key", "run_no", "crashes", "lost", "payload", "error", "result"),
 )
+_JSON_FIELDS = ("payload", "error", "result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def enqueue_one(job: NewJob, *, notify: bool) -> Call[Enqueued]:
         "max_attempts": job.max_attempts,
         "idempotency_key": job.idempotency_key,
         "tenant": job.tenant,
-        "on_conflict": job.on_conflict,
+        # Its caller raises what "error" asks for: an error here would spoil the transaction it may be part of.
+        "on_conflict": "dedupe" if job.on_conflict == "error" else job.on_conflict,
         "notify": notify,
     }
     return Call(statement("enqueue_one"), params, lambda rows: Enqueued(*rows[0]))
@@ -136,10 +139,11 @@ def settle_batch(settlements: Sequence[Settlement], keeping: Keeping) -> Call[li
         "ids": [s.job_id for s in settlements],
         "run_nos": [s.run_no for s in settlements],
         "outcomes": [s.outcome for s in settlements],
-        "delays": [s.delay for s in settlements],
+        # psycopg refuses a list of whole numbers and others.
+        "delays": [float(s.delay) for s in settlements],
         "errors": [None if s.error is None else orjson.dumps(s.error).decode() for s in settlements],
         "crashed": [s.crashed for s in settlements],
-        "started_ago": [s.started_ago for s in settlements],
+        "started_ago": [float(s.started_ago) for s in settlements],
         "keep_dead": keeping.dead,
         "keep_cancelled": keeping.cancelled,
         "keep_attempts": KEEP_ATTEMPTS,
@@ -195,7 +199,7 @@ def attempts(job_id: int) -> Call[list[dict[str, Any]]]:
     return Call(
         statement("read_attempts"),
         {"id": job_id},
-        lambda rows: [dict(zip(fields, row, strict=True)) for row in rows],
+        lambda rows: [dict(zip(fields, (*row[:-1], _readable(row[-1])), strict=True)) for row in rows],
     )
 
 
@@ -208,4 +212,13 @@ def jobs(
 
 
 def _view(row: tuple[Any, ...]) -> JobView:
-    return convert(dict(zip(_JOB_FIELDS, row, strict=True)), JobView)
+    fields = dict(zip(_JOB_FIELDS, row, strict=True))
+    return convert(fields | {name: _readable(fields[name]) for name in _JSON_FIELDS}, JobView)
+
+
+def _readable(text: str | None) -> Any:
+    """JSON as Python reads it; what other languages nested too deeply or wrote with too many digits stays text."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -46,7 +46,7 @@ class PostgresDriver:
         """Store jobs, in order: one statement for one, COPY for many without keys."""
         try:
             if len(jobs) == 1:
-                return [self.run(calls.enqueue_one(jobs[0], notify=self.keeping.notify))]
+                return [_allowed(jobs[0], self.run(calls.enqueue_one(jobs[0], notify=self.keeping.notify)))]
             if calls.can_copy(jobs):
                 return self._copy(jobs)
             return self.run(calls.enqueue_batch(jobs, notify=self.keeping.notify))
@@ -139,7 +139,7 @@ class AsyncPostgresDriver:
         """Store jobs, in order."""
         try:
             if len(jobs) == 1:
-                return [await self.run(calls.enqueue_one(jobs[0], notify=self.keeping.notify))]
+                return [_allowed(jobs[0], await self.run(calls.enqueue_one(jobs[0], notify=self.keeping.notify)))]
             if calls.can_copy(jobs):
                 return await self._copy(jobs)
             return await self.run(calls.enqueue_batch(jobs, notify=self.keeping.notify))
@@ -179,6 +179,12 @@ def _cursor(conn: Connection[Any]) -> Cursor[tuple[Any, ...]]:
 
 def _async_cursor(conn: AsyncConnection[Any]) -> AsyncCursor[tuple[Any, ...]]:
     return AsyncCursor(conn, row_factory=tuple_row)
+
+
+def _allowed(job: NewJob, stored: Enqueued) -> Enqueued:
+    if job.on_conflict == "error" and not stored.created:
+        raise JobDuplicate(name=job.name, key=job.idempotency_key or "", job_id=stored.id, tenant=job.tenant)
+    return stored
 
 
 def _duplicate(error: UniqueViolation, jobs: Sequence[NewJob]) -> JobDuplicate:

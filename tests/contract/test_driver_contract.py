@@ -175,6 +175,14 @@ def test_no_more_than_the_limit_is_promoted_earliest_first(driver: Driver) -> No
     assert [claimed.id for claimed in take(driver)] == [ids[2], ids[1]]
 
 
+def test_jobs_that_are_promoted_together_run_in_the_order_of_their_times(driver: Driver) -> None:
+    soon = datetime.now(UTC) + timedelta(milliseconds=500)
+    early = driver.enqueue([new(run_at=soon - timedelta(milliseconds=ms)) for ms in range(300)])
+    until(lambda: datetime.now(UTC) > soon)
+    until(lambda: driver.promote_due(1000) == 0)
+    assert [claimed.id for claimed in take(driver, limit=300)] == [one.id for one in reversed(early)]
+
+
 def test_a_time_in_the_past_is_now(driver: Driver) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
     assert seen(driver, put(driver, run_at=past)).state == "ready"

@@ -252,6 +252,30 @@ def test_a_duplicate_in_the_callers_transaction(database: str, admin: psycopg.Co
         assert work.enqueue({}, conn=conn, idempotency_key="k") == first
 
 
+def test_a_duplicate_leaves_the_callers_transaction_usable(database: str, admin: psycopg.Connection[Any]) -> None:
+    work.enqueue({}, idempotency_key="k")
+    with psycopg.connect(database) as conn:
+        mine = work.enqueue({}, conn=conn)
+        with pytest.raises(JobDuplicate):
+            work.enqueue({}, conn=conn, idempotency_key="k", on_conflict="error")
+    assert stoker.get(mine) is not None
+    assert count(admin) == 2
+
+
+def test_the_defaults_of_a_database_do_not_reach_our_connections(database: str, admin: psycopg.Connection[Any]) -> None:
+    name = admin.info.dbname
+    defaults = {"datestyle": "German, DMY", "client_encoding": "latin1", "default_transaction_read_only": "on"}
+    for setting, value in defaults.items():
+        admin.execute(f"alter database \"{name}\" set {setting} = '{value}'")  # type: ignore[call-overload]
+    try:
+        view = stoker.get(work.enqueue({"a": "🙂"}))
+        assert view is not None
+        assert view.payload == {"a": "🙂"}
+    finally:
+        for setting in defaults:
+            admin.execute(f'alter database "{name}" reset {setting}')  # type: ignore[call-overload]
+
+
 def test_the_callers_errors_stay_the_callers(database: str) -> None:
     with psycopg.connect(database) as conn:
         with pytest.raises(psycopg.errors.DivisionByZero):

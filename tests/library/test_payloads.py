@@ -84,6 +84,17 @@ def test_whatever_is_taken_can_be_stored(payload: dict[str, Any]) -> None:
     text.encode()
 
 
+def test_a_handler_sees_numbers_of_other_languages_exactly() -> None:
+    assert decoder(dict, name="work")('{"n": 18446744073709551617}') == {"n": 2**64 + 1}
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 2000 + "1" + "}" * 2000, '{"n": 1e999}'])
+def test_what_no_handler_can_read_is_no_reason_to_try_again(text: str) -> None:
+    with pytest.raises(PayloadInvalid, match="does not fit") as caught:
+        decoder(dict, name="work")(text)
+    assert caught.value.terminal
+
+
 def test_typed_payloads_come_back_typed() -> None:
     order = Order(7, datetime(2026, 1, 2, tzinfo=UTC), Address("Main", 5), b"\x00\xff", {1: "one"})
     assert decoder(Order, name="work")(encode(order, name="work")) == order

@@ -49,3 +49,15 @@ def test_everybody_else_may_not_even_look(db: Database, as_role: psycopg.Connect
     as_role.execute("set role pg_monitor")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_role.execute("select stoker.enqueue('hello')")
+
+
+def test_an_enqueuer_enqueues_many(db: Database, as_role: psycopg.Connection) -> None:
+    as_role.execute("set role stoker_enqueue")
+    assert len(db.enqueue("hello", times=3)) == 3
+    assert len(db.enqueue("hello", times=3, delay=5.0)) == 3
+
+
+def test_a_worker_makes_and_removes_days(as_role: psycopg.Connection) -> None:
+    as_role.execute("set role stoker_worker")
+    assert as_role.execute("select stoker.attach_day('done', '2001-01-01')").fetchone() == (True,)
+    assert as_role.execute("select stoker.detach_day('done', '2001-01-01')").fetchone() == (True,)
