@@ -114,10 +114,6 @@ class OwnConnections:
         """Close this thread's connection."""
         self._of_thread.__dict__.pop("held", None)
 
-    def close_async(self) -> None:
-        """Close the connection of the running event loop."""
-        self._of_loop.pop(asyncio.get_running_loop(), None)
-
 
 def _is_readable(descriptor: int) -> bool:
     if hasattr(select, "poll"):

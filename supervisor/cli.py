@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 from functools import partial
@@ -59,5 +58,5 @@ def take_embedded_lock() -> int | None:
     if not number:
         return None
     fd = int(number)
-    fcntl.fcntl(fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    os.set_inheritable(fd, False)
     return fd

@@ -14,13 +14,10 @@ from supervisor.notices import compose
 from supervisor.policy import after_death
 from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
-from worker_proc.board import Slot, SlotState, SlotWord, Word
+from worker_proc.board import UNLOCKED_NS, LaneRun, Slot, SlotState, SlotWord, Word
 from worker_proc.messages import How
 
 log = logs.get("supervisor")
-
-# A host whose keeper is gone is judged dead 10 s after the last renewal; we must have stopped by then.
-KEEPERLESS_NS = 10_000_000_000
 
 
 def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
@@ -34,7 +31,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         _cap_trust(house)
     elif child.booted and not (clean and house.drain.stopping):
         # Even one that settled everything may have a claim its server commits late; a drain ends with a sweep of all.
-        house.notices.open(compose(child, end, how=how, runs=runs, host=house.host))
+        house.notices.open(compose(child, end, how=how, runs=_named(place, runs, how), host=house.host))
     if house.drain.stopping:
         _count_damage(house, child, end, ran=bool(runs))
     else:
@@ -46,10 +43,16 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
 
 
+def _named(place: Slot, runs: list[LaneRun], how: How) -> list[tuple[int, int]]:
+    if how in ("drain", "timeout", "cancel"):
+        return [(run.job_id, run.run_no) for run in runs]
+    return list(place.blameable())
+
+
 def _cap_trust(house: House) -> None:
     if not house.drain.stopping:
         # Its word counts from the last renewal, which may be older than its death; 0 would mean no cap.
-        sooner = max(0, int(house.settings.lease * 1e9) - KEEPERLESS_NS)
+        sooner = max(0, int(house.settings.lease * 1e9) - UNLOCKED_NS)
         house.board[Word.TRUST_CAP] = max(1, house.board[Word.TRUSTED_UNTIL] - sooner)
 
 

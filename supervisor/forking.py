@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -60,7 +61,9 @@ def _adopt(middle: int, gate: socket.socket, go: int) -> Newborn:
     with gate:
         pid = int.from_bytes(gate.recv(_PID_BYTES), "little", signed=True)
         pidfd = os.pidfd_open(pid) if pid > 0 else -1
-    os.waitpid(middle, 0)
+    # An application that ignores SIGCHLD has the kernel reap it.
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(middle, 0)
     if pid <= 0:
         os.close(go)
         raise OSError(-pid, os.strerror(-pid) if pid else "the process between was killed")

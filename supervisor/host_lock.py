@@ -22,9 +22,10 @@ class HostLock:
         self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self.fd, fcntl.LOCK_EX)
 
-    def close(self) -> None:
-        """End of a boot that left nobody behind."""
-        self.path.unlink(missing_ok=True)
+    def close(self, *, lease_ended: bool) -> None:
+        """End of a boot. The free lock stays as a proof for as long as the host's lease is not ended."""
+        if lease_ended:
+            self.path.unlink(missing_ok=True)
         os.close(self.fd)
 
 

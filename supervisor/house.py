@@ -70,9 +70,10 @@ class House:
     def close(self) -> None:
         """Give back every descriptor. The board stays mapped while a health request may still read it."""
         self.selector.close()
+        lease_ended = self.board[shared.Word.HOST_ID] == 0
         for fd in (*self.event_fds.values(), self.board.fd):
             os.close(fd)
-        self.lock.close()
+        self.lock.close(lease_ended=lease_ended)
 
     def _arrange(self) -> None:
         queues = self.settings.queues.items()

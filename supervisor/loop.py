@@ -141,6 +141,7 @@ class _Run:
         for number in self._signals.take():
             self._orders.obey(number)
         self._arrivals.collect(self._forkers)
+        self._orders.follow_up()
         now = time.monotonic_ns()
         self._notice_absence(now)
         self._look(now)

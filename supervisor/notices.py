@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from supervisor.records import Child, Exit
-from worker_proc.board import LaneRun
 from worker_proc.messages import ChildDied, DeathFacts, How, Lane, Verdict
 
 
@@ -35,9 +34,9 @@ class Notices:
         return found
 
 
-def compose(child: Child, end: Exit, *, how: How, runs: Iterable[LaneRun], host: str) -> ChildDied:
-    """Word a worker's death: what it executed, and whose fault the death is held to be."""
-    executing = [(run.job_id, run.run_no) for run in runs]
+def compose(child: Child, end: Exit, *, how: How, runs: Iterable[tuple[int, int]], host: str) -> ChildDied:
+    """Word a worker's death: which runs (job id, run_no) it may have died of, and whose fault it is held to be."""
+    executing = list(runs)
     aimed_at = child.kill.runs if child.kill else frozenset()
     lanes = [Lane(*run, _verdict(run, executing, aimed_at, how)) for run in executing]
     facts = DeathFacts(end.pid, end.code, end.signal, end.max_rss, child.role, host)

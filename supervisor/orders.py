@@ -39,6 +39,7 @@ class Orders:
         self._announcer = announcer
         self._terminal = terminal
         self._reread = reread
+        self._reload_again = False
 
     def obey(self, number: signal.Signals) -> None:
         """One signal; SIGCHLD is seen to anyway."""
@@ -51,9 +52,19 @@ class Orders:
         elif number == signal.SIGHUP:
             self._reload()
 
+    def follow_up(self) -> None:
+        """Reload for those who asked while the last reload was still importing."""
+        if self._reload_again and not self._forkers.coming:
+            self._reload_again = False
+            self._reload()
+
     def _reload(self) -> None:
         if self._house.drain.stopping:
             log.warning("reload.refused", reason="stopping")
+            return
+        if self._forkers.coming:
+            # Giving up an import for every HUP would never let one finish.
+            self._reload_again = True
             return
         try:
             settings = self._reread()

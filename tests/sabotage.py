@@ -160,6 +160,18 @@ def segfaults(payload: dict, ctx: Ctx) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+class _Explosive(dict):  # type: ignore[type-arg]
+    def __del__(self) -> None:
+        os._exit(5)
+
+
+@job(retry=Retry(attempts=20, base=0.05, jitter=False))
+def leaves_a_bomb(payload: dict, ctx: Ctx) -> dict:
+    """Returns, and kills its process when the result is thrown away."""
+    effect(ctx, "start")
+    return _Explosive(a=1)
+
+
 @job
 def forks_a_daemon(payload: dict, ctx: Ctx) -> None:
     """Leaves a subprocess in its process group, and one that left the group and ends at once."""

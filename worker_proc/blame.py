@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from stoker.drivers.base import Settlement
-from stoker.errors import JobTimeout, StokerError, WorkerCrashed
+from stoker.errors import JobTimeout, SlotStuck, StokerError, WorkerCrashed
 from stoker.job import Job
 from stoker.retry import Retry
 from worker_proc.messages import ChildDied
@@ -69,7 +69,8 @@ class Blame:
         retry = job.retry if job else _DEFAULT
         crashes = run.crashes + 1
         facts = death.facts
-        error = WorkerCrashed(
+        kind = SlotStuck if death.how == "stuck" else WorkerCrashed
+        error = kind(
             name=run.name,
             job_id=run.job_id,
             how=_how(death),

@@ -15,6 +15,8 @@ ARENA_BYTES: Final = 64 << 20
 
 OUTCOMES: Final = ("ok", "failed", "dead", "cancelled", "interrupted", "suspended", "lost")
 NAMES: Final = 256
+# A host whose session lock is gone is judged dead this long after its last renewal.
+UNLOCKED_NS: Final = 10_000_000_000
 OTHER: Final = NAMES
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
 

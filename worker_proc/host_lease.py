@@ -17,13 +17,11 @@ from stoker import logs
 from stoker.drivers.calls import Call
 from stoker.settings import Settings
 from stoker.sql import statement
-from worker_proc.board import Board, Word
+from worker_proc.board import UNLOCKED_NS, Board, Word
 from worker_proc.link import Link
 from worker_proc.linux import boottime_ns
 from worker_proc.messages import HostLost, Message
 
-# Without its lock a host is judged dead after this many seconds without a renewal.
-UNLOCKED_S: Final = 10.0
 # What the abort of a run may take after its unwinding failed, on top of kill_after.
 KILL_MARGIN_S: Final = 2.0
 
@@ -43,7 +41,7 @@ class Windows:
         """As the settings say; a lease shorter than the unlocked window rules both."""
         return cls(
             locked=int(settings.lease * 1e9),
-            unlocked=int(min(settings.lease, UNLOCKED_S) * 1e9),
+            unlocked=min(int(settings.lease * 1e9), UNLOCKED_NS),
             margin=int((settings.kill_after + KILL_MARGIN_S) * 1e9),
         )
 

@@ -2,14 +2,13 @@
 
 from stoker.embedded.control import StopReport, start, stop, wait_until_stopped
 from stoker.embedded.errors import EmbeddedPostgresFailed
-from stoker.embedded.server import Server, acquire, adopt, running_url
+from stoker.embedded.server import Server, acquire, running_url
 
 __all__ = [
     "EmbeddedPostgresFailed",
     "Server",
     "StopReport",
     "acquire",
-    "adopt",
     "running_url",
     "start",
     "stop",

@@ -43,7 +43,7 @@ class Server:
         self.lock.release()
 
     def keep_over_exec(self) -> int:
-        """Let the share survive an `exec` of this process; the program that follows calls `adopt` with the number."""
+        """Let the share survive an `exec` of this process; for the program that follows, closing the number ends it."""
         os.set_inheritable(self.lock.fd, True)
         return self.lock.fd
 
@@ -79,11 +79,6 @@ def acquire(
         share.release()
         raise StartTimedOut(root=layout.root, log=layout.log, seconds=within)
     return Server(root=layout.root, url=_url(found), bin=bin_dir, lock=share)
-
-
-def adopt(lock_fd: int) -> None:
-    """Take over a share kept over `exec`: no further program inherits it; closing the descriptor gives it back."""
-    os.set_inheritable(lock_fd, False)
 
 
 def running_url(root: Path | None = None) -> str | None:

@@ -23,7 +23,7 @@ from stoker.errors.jobs import (
     PayloadFault,
     PayloadInvalid,
 )
-from stoker.errors.runs import Draining, JobMaxAttempts, JobTimeout, LeaseLost, SlotStuck, WorkerCrashed
+from stoker.errors.runs import Draining, JobMaxAttempts, JobTimeout, SlotStuck, WorkerCrashed
 from stoker.errors.setup import (
     AppNotImportable,
     DatabaseNotGiven,
@@ -68,7 +68,6 @@ __all__ = [
     "JobTenantRequired",
     "JobTimeout",
     "JobUnknown",
-    "LeaseLost",
     "NaiveDatetime",
     "PayloadFault",
     "PayloadInvalid",

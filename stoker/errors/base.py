@@ -35,11 +35,13 @@ class StokerError(Exception):
 class Aborted(BaseException):
     """Ends a handler whose run signal was aborted; a BaseException so that `except Exception` does not eat it."""
 
-    code: ClassVar[str] = "STOKER_ABORTED"
+    code: str = "STOKER_ABORTED"
 
     def __init__(self, *, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+        if reason == "lease_lost":
+            self.code = "STOKER_LEASE_LOST"
 
     def __str__(self) -> str:
         return f"{self.code}: The run was aborted: {self.reason}."

@@ -46,16 +46,10 @@ class WorkerCrashed(StokerError):
         )
 
 
-class LeaseLost(StokerError):
-    """The run is not ours any more; whatever it writes would be refused."""
+class SlotStuck(WorkerCrashed):
+    """The process gave no sign of life while it executed this job, used no CPU, and was killed."""
 
-    code = "STOKER_LEASE_LOST"
-
-    def __init__(self, *, job_id: int, run_no: int) -> None:
-        super().__init__(
-            cause=f"Run {run_no} of job {job_id} lost its lease; the job was given to somebody else or cancelled.",
-            fix="Nothing is lost. If it is frequent, raise `lease` in stoker.toml or look for frozen hosts.",
-        )
+    code = "STOKER_SLOT_STUCK"
 
 
 class Draining(StokerError):
@@ -67,16 +61,4 @@ class Draining(StokerError):
         super().__init__(
             cause=f"{what} is draining and takes nothing new.",
             fix="Try again after it has stopped and been started again.",
-        )
-
-
-class SlotStuck(StokerError):
-    """A worker process gave no sign of life and was killed."""
-
-    code = "STOKER_SLOT_STUCK"
-
-    def __init__(self, *, slot: str, pid: int, silent: float) -> None:
-        super().__init__(
-            cause=f"Process {pid} in slot {slot} gave no sign of life for {silent:.0f} s and used no CPU: killed.",
-            fix="Its jobs were handed back. If it repeats, look for a debugger, SIGSTOP or a hanging file system.",
         )

@@ -24,8 +24,9 @@ SCALARS: dict[str, Reader] = {
     "grace": duration(0.5, _DAY),
     "health": address,
     "lease": duration(1, _DAY),
-    "renew_every": duration(0.05, 5),
-    "kill_after": duration(0.05, 7),
+    # An observer trusts its own clock over gaps of 3 s at most, and a host without its lock itself for 10 s less this.
+    "renew_every": duration(0.05, 1.5),
+    "kill_after": duration(0.05, 5),
     "boot_deadline": duration(1, 3600),
     "max_boot_failures": whole(1, 1000),
     "max_crashes": whole(1, 100),

@@ -29,7 +29,7 @@ from pathlib import Path
 from stoker.embedded import acquire
 server = acquire(Path(sys.argv[1]), settings={"fsync": "off"})
 print(server.url, flush=True)
-after = "import os, subprocess, sys; from stoker.embedded import adopt; fd = int(sys.argv[1]); adopt(fd); " \\
+after = "import os, subprocess, sys; fd = int(sys.argv[1]); os.set_inheritable(fd, False); " \\
         "print(os.get_inheritable(fd), flush=True); sys.stdin.read(); os.close(fd); print('closed', flush=True); " \\
         "sys.stdin.close(); import time; time.sleep(60)"
 os.execv(sys.executable, [sys.executable, "-c", after, str(server.keep_over_exec())])

@@ -60,6 +60,15 @@ def test_a_crash_in_the_last_attempt_is_dead(tmp_path: Path, db: Database) -> No
         assert db.until_state(job, "dead").crashes == 1
 
 
+def test_a_job_whose_process_dies_after_its_end_is_blamed_too(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url):
+        (job,) = db.enqueue("leaves_a_bomb")
+        view = db.until_state(job, "dead", within=20)
+        assert (view.crashes, db.effects("start")[job]) == (3, 3)
+        good = db.enqueue("answer", times=10)
+        db.until_all_done(good)
+
+
 def test_a_daemon_of_a_job_goes_with_its_worker(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url) as supervisor:
         (job,) = db.enqueue("forks_a_daemon")

@@ -86,7 +86,7 @@ def test_a_stopped_worker_is_not_ready_and_then_replaced(tmp_path: Path, db: Dat
         os.kill(supervisor.worker_pid(), signal.SIGSTOP)
         until(lambda: supervisor.health("/readyz")[0] == 503, within=10)
         view = db.until_state(job, "done", within=15)
-        assert (view.attempts[0]["error"]["code"], view.attempt) == ("STOKER_WORKER_CRASHED", 2)
+        assert (view.attempts[0]["error"]["code"], view.attempt) == ("STOKER_SLOT_STUCK", 2)
         supervisor.ready()
 
 

@@ -3,9 +3,11 @@
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.processes import Supervisor, running
@@ -79,6 +81,23 @@ def test_a_second_term_hurries_and_a_third_kills(tmp_path: Path, db: Database) -
 def test_a_signal_during_start_up(tmp_path: Path, db: Database, number: int) -> None:
     for _ in range(scaled(6, 200)):
         _signal_while_starting(Supervisor(tmp_path, db.url, STOKER_QUEUES="default=2"), number)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
+def test_a_term_to_pid_1_during_start_up(tmp_path: Path, db: Database) -> None:
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    for _ in range(scaled(3, 50)):
+        supervisor = Supervisor(tmp_path, db.url).start((*namespace, sys.executable, "-m", "supervisor"))
+        try:
+            until(lambda: psutil.Process(supervisor.pid).children())  # noqa: B023
+            (inner,) = psutil.Process(supervisor.pid).children()
+            # The interpreter is running our code once it has a name for it.
+            until(lambda: "supervisor" in " ".join(inner.cmdline()))  # noqa: B023
+            time.sleep(random.uniform(0.2, 1.0))
+            inner.terminate()
+            assert supervisor.wait(8) == 0, supervisor.log
+        finally:
+            supervisor.end()
 
 
 def _signal_while_starting(supervisor: Supervisor, number: int) -> None:

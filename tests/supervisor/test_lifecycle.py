@@ -126,5 +126,5 @@ def test_old_lock_files_are_swept_and_young_or_held_ones_stay(tmp_path: Path) ->
         assert not old.exists()
         assert young.exists()
         assert held.exists()
-    lock.close()
+    lock.close(lease_ended=True)
     assert not lock.path.exists()

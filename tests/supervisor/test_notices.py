@@ -4,7 +4,6 @@ import pytest
 
 from supervisor.notices import Notices, compose
 from supervisor.records import Child, Exit, Kill, Seat, Slot
-from worker_proc.board import LaneRun
 from worker_proc.messages import How
 
 END = Exit(pid=4711, code=None, signal=9, max_rss=1 << 20)
@@ -18,7 +17,7 @@ def worker(claim_no: int = 5, kill: Kill | None = None) -> Child:
 
 def verdicts(runs: list[int], *, how: How, aimed: set[int] | None = None) -> list[str]:
     kill = Kill(how, "", 0, frozenset((number, 1) for number in aimed)) if aimed is not None else None
-    executing = [LaneRun(0, number, 1, 0, 0, 0) for number in runs]
+    executing = [(number, 1) for number in runs]
     return [lane.verdict for lane in compose(worker(kill=kill), END, how=how, runs=executing, host="h").lanes]
 
 
