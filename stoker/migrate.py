@@ -10,11 +10,12 @@ from typing import Final, LiteralString
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from stoker.errors import SchemaTooNew, SchemaTooOld
+from stoker.errors import DatabaseUnsupported, SchemaTooNew, SchemaTooOld
 from stoker.sql import schema_directory
 
 # Any two migrators of one database meet here.
 _LOCK: Final = 0x5374_6F6B_6572  # "Stoker"
+OLDEST_SERVER: Final = 140_000
 _NAME: Final = re.compile(r"(\d{4})_\w+\.sql")
 _HAS_META: Final = (
     "select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
@@ -77,7 +78,8 @@ def schema_version(conn: Connection) -> SchemaVersion:
 
 
 def check(conn: Connection) -> None:
-    """Raise SchemaTooNew or SchemaTooOld unless this code can run on this database."""
+    """Raise DatabaseUnsupported, SchemaTooNew or SchemaTooOld unless this code can run on this database."""
+    _refuse_unfit(conn)
     found = schema_version(conn)
     _refuse_newer(found)
     if found.version < code_version():
@@ -90,6 +92,7 @@ def migrate(conn: Connection) -> list[str]:
     Two migrators at once are safe: the second waits, then finds nothing to do. A migration that fails leaves the
     database at the one before it. Raises SchemaTooNew when the database is ahead of what this code can work with.
     """
+    _refuse_unfit(conn)
     applied = []
     while name := _apply_next(conn):
         applied.append(name)
@@ -118,6 +121,14 @@ def _apply_next(conn: Connection) -> str | None:
             (pending[0].version, max(found.min_code, pending[0].min_code)),
         )
     return pending[0].name
+
+
+def _refuse_unfit(conn: Connection) -> None:
+    if conn.info.server_version < OLDEST_SERVER:
+        version = conn.info.server_version // 10_000
+        raise DatabaseUnsupported(problem=f"it is PostgreSQL {version}", needed="PostgreSQL 14 or newer")
+    if (encoding := conn.info.parameter_status("server_encoding")) != "UTF8":
+        raise DatabaseUnsupported(problem=f"its encoding is {encoding}", needed="UTF8")
 
 
 def _refuse_newer(found: SchemaVersion) -> None:

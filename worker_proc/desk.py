@@ -14,7 +14,7 @@ from stoker import logs
 from stoker.database import Severer, connect
 from stoker.drivers.base import Claimed, Holder, Settlement
 from stoker.drivers.calls import Call, Keeping
-from stoker.drivers.postgres import PostgresDriver
+from stoker.drivers.postgres import REFUSED, PostgresDriver
 from stoker.errors import DriverUnavailable
 from stoker.migrate import check
 from stoker.settings import Settings
@@ -124,7 +124,7 @@ class Desk:
                 settled, claimed = self._within_limit(
                     lambda driver: driver.exchange(batch, self._queue, limit, holder), batch
                 )
-            except (psycopg.DataError, psycopg.IntegrityError):
+            except REFUSED:
                 # One ending that PostgreSQL refuses spoils the batch; settle() isolates it.
                 settled = self._within_limit(lambda driver: driver.settle(batch), batch)
                 claimed = []
@@ -148,7 +148,7 @@ class Desk:
         try:
             with self._control.limit(severer, STOPPING_LIMIT_S if self._control.stopping else CALL_LIMIT_S):
                 return call(driver)
-        except (psycopg.DataError, psycopg.IntegrityError):
+        except REFUSED:
             raise
         except psycopg.Error as error:
             # Also a server that turned read-only or lost a table: whatever it is, a new connection is the way out.

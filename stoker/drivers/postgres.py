@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, DataError, IntegrityError
-from psycopg.errors import UniqueViolation
+from psycopg.errors import ProgramLimitExceeded, StatementTooComplex, UniqueViolation
 from psycopg.rows import tuple_row
 
 from stoker.drivers import calls
@@ -29,6 +29,9 @@ from stoker.errors import JobDuplicate, JobNotCancellable, JobNotFound
 from stoker.sql import statement
 
 T = TypeVar("T")
+
+# PostgreSQL's answer to a row it will never take. Everything else may be the connection's or the server's trouble.
+REFUSED: Final = (DataError, IntegrityError, ProgramLimitExceeded, StatementTooComplex)
 
 
 class PostgresDriver:
@@ -82,7 +85,7 @@ class PostgresDriver:
         """Record how runs ended; a row PostgreSQL refuses becomes dead with that error and stops no other."""
         try:
             return self._settle_all(settlements)
-        except (DataError, IntegrityError) as error:
+        except REFUSED as error:
             if len(settlements) == 1:
                 return self._settle_all([_refused(settlements[0], error)])
             return [settled for one in settlements for settled in self.settle([one])]

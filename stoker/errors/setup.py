@@ -122,6 +122,22 @@ class DriverNotImplemented(StokerError):
         )
 
 
+class DatabaseUnsupported(StokerError):
+    """The database cannot hold jobs: too old, or in an encoding that lacks characters."""
+
+    code = "STOKER_DATABASE_UNSUPPORTED"
+    exit_code = CONFIG
+    terminal = True
+
+    def __init__(self, *, problem: str, needed: str) -> None:
+        super().__init__(cause=f"The database cannot be used: {problem}; {needed} is needed.", fix=_ANOTHER_DATABASE)
+
+
+_ANOTHER_DATABASE = (
+    "Point database_url at another server or database: `create database … encoding 'UTF8' template template0`."
+)
+
+
 class SchemaTooNew(StokerError):
     """A newer version of Stoker has migrated the database beyond what this one can work with."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from stoker import embedded, migrate
 from stoker.database import connect
-from stoker.errors import SchemaTooNew, SchemaTooOld
+from stoker.errors import DatabaseUnsupported, SchemaTooNew, SchemaTooOld
 
 
 @pytest.fixture
@@ -70,6 +70,18 @@ def test_old_code_refuses_a_schema_that_needs_newer(empty_url: str) -> None:
 def test_new_code_refuses_an_old_schema(empty_url: str) -> None:
     with connect(empty_url, name="test") as conn, pytest.raises(SchemaTooOld, match="stoker migrate"):
         migrate.check(conn)
+
+
+def test_a_database_that_lacks_characters_is_refused(server: embedded.Server) -> None:
+    name = f"latin_{os.getpid()}"
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f"create database {name} encoding 'LATIN1' locale 'C' template template0")  # type: ignore[call-overload]
+        try:
+            url = psycopg.conninfo.make_conninfo(server.url, dbname=name)
+            with connect(url, name="test") as conn, pytest.raises(DatabaseUnsupported, match="LATIN1"):
+                migrate.migrate(conn)
+        finally:
+            admin.execute(f"drop database {name}")  # type: ignore[call-overload]
 
 
 def test_a_failing_migration_leaves_nothing(empty_url: str) -> None:
