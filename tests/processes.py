@@ -151,7 +151,8 @@ def running(directory: Path, database_url: str, env: Mapping[str, str] | None = 
         raise
     finally:
         supervisor.end()
-    assert not supervisor.processes()
+    # What was killed takes a moment to be gone.
+    until(lambda: not supervisor.processes())
 
 
 def _marked(mark: str) -> Iterator[psutil.Process]:

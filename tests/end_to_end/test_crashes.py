@@ -92,7 +92,7 @@ def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database, name: str
         supervisor.send(signal.SIGKILL)
         supervisor.wait()
         until(lambda: not supervisor.processes(), within=5)
-        with running(tmp_path, db.url):
+        with running(tmp_path, db.url, {"STOKER_GRACE": "1s"}):
             db.until_effect(job, times=2, within=5)
 
 

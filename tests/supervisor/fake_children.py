@@ -192,6 +192,8 @@ class FakeKeeper(FakeChild):
         if isinstance(message, ChildDied):
             self.channel.send(Reaped(message.claim_no))
         else:
+            if isinstance(message, Close):
+                self.board[Word.HOST_ID] = 0
             super().on(message)
 
     def on_Close_deaf(self, message: Any) -> None:  # noqa: N802
