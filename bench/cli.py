@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=sys.modules["bench"].__doc__)
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument(
-        "--quick", dest="scale", action="store_const", const=QUICK, help="about a minute: fewer rounds, more noise"
+        "--quick", dest="scale", action="store_const", const=QUICK, help="one or two minutes: fewer rounds, more noise"
     )
     scale.add_argument(
         "--smoke",
