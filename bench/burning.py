@@ -1,7 +1,7 @@
 """The fixed pieces of pure-Python work of the CPU figure."""
 
-LONG = 1_000_000
-SHORT = 100_000
+LONG = 500_000
+SHORT = 50_000
 
 
 def burn(turns: int) -> int:
