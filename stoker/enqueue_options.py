@@ -24,6 +24,7 @@ LONGEST_DELAY = 100 * 366 * 86_400.0
 MOST_KEY_BYTES = 1024
 MOST_NAME_BYTES = 200
 
+_RULES = get_args(OnConflict)
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -103,8 +104,8 @@ def check_seconds(argument: str, value: Duration, refuse: Refuse, most: float = 
 
 def check_on_conflict(value: OnConflict, refuse: Refuse) -> OnConflict:
     """One of the three rules."""
-    if value not in get_args(OnConflict):
-        raise refuse("on_conflict", f"{value!r} is none of {', '.join(get_args(OnConflict))}")
+    if value not in _RULES:
+        raise refuse("on_conflict", f"{value!r} is none of {', '.join(_RULES)}")
     return value
 
 

@@ -92,6 +92,15 @@ def guard_standard_streams() -> None:
         setattr(sys, name, stream)
 
 
+def flush_standard_streams() -> None:
+    """Write out what is buffered, before an exit that takes nothing apart. Raises nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # noqa: BLE001  (the application may have put anything there, and the exit must follow)
+            continue
+
+
 def _send(fd: int, data: memoryview) -> int:
     mode = os.fstat(fd).st_mode
     if stat.S_ISFIFO(mode):

@@ -18,7 +18,7 @@ from setproctitle import setproctitle
 from stoker import logs
 from stoker.application import describe
 from stoker.errors import StokerError
-from stoker.outlet import guard_standard_streams
+from stoker.outlet import flush_standard_streams, guard_standard_streams
 from stoker.settings import Settings, from_json
 from supervisor.app_loading import load_app
 from supervisor.forking import Newborn, fork_orphan
@@ -69,15 +69,8 @@ def serve(
             server.serve()
             server.end_orphans(ORPHANS_LIVE_S)
     # Whoever waits for the supervisor's end waits for us, and taking a large application apart would serve nobody.
-    _flush()
+    flush_standard_streams()
     os._exit(0)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # The application may have put anything there, None included.
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
 
 
 class ForkServer:
@@ -137,7 +130,7 @@ class ForkServer:
 
     def _fork(self, spec: ForkSpec, fds: list[int]) -> None:
         # What is buffered would be written by every child again.
-        _flush()
+        flush_standard_streams()
         try:
             child = fork_orphan(partial(self._live, spec, fds))
         except OSError as error:
@@ -194,7 +187,7 @@ class ForkServer:
             )
         except BaseException:  # noqa: BLE001  (whatever it was, this process ends here)
             traceback.print_exc()
-            _flush()
+            flush_standard_streams()
             os._exit(1)
 
 

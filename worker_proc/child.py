@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,7 +12,7 @@ from setproctitle import setproctitle
 
 from stoker import logs, session
 from stoker.errors import FAILED, StokerError
-from stoker.outlet import guard_standard_streams
+from stoker.outlet import flush_standard_streams, guard_standard_streams
 from stoker.settings import Settings
 from worker_proc.board import Board, SlotWord
 from worker_proc.channel import Channel
@@ -53,7 +52,7 @@ def run_child(
     except BaseException:  # noqa: BLE001 - nothing may pass the finally below
         traceback.print_exc()
     finally:
-        _flush()
+        flush_standard_streams()
         os._exit(code)
 
 
@@ -76,11 +75,3 @@ def _role(spec: ForkSpec, control: Control, settings: Settings, wake_fds: Sequen
     from worker_proc.worker import Worker
 
     return Worker(control, spec=spec, settings=settings)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:  # noqa: BLE001 - the application may have put anything there, and the exit must follow
-            continue

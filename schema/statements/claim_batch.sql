@@ -9,6 +9,6 @@ with picked as materialized (
 update stoker.jobs j
 set state = 'running', host = %(host)s, claim_no = %(claim_no)s, run_no = j.run_no + 1, attempt = j.attempt + 1,
     claimed_at = clock_timestamp(), run_at = null
-from picked
-where j.id = picked.id
+-- As an array, so that even a plan made for any parameters fetches these rows by their ids.
+where j.id = any (array(select id from picked))
 returning j.id, j.run_no, j.queue, j.name, j.payload::text, j.attempt, j.max_attempts, j.priority, j.tenant, j.crashes, j.put_off, j.pos

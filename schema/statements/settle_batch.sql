@@ -11,7 +11,8 @@ held as materialized (
                 when c.job_id is not null then 'cancelled'
                 else g.outcome end as ending
     from stoker.jobs j join given g on j.id = g.id and j.run_no = g.run_no left join stoker.cancels c on c.job_id = j.id
-    where j.state = 'running'
+    -- Only running rows have a host; saying it this way keeps the planner off jobs_held, which holds the whole fleet's.
+    where j.host is not null
     order by j.id
     for update of j
 ),

@@ -4,7 +4,8 @@ with given as materialized (
 ),
 held as materialized (
     select j.id, g.result from stoker.jobs j join given g on j.id = g.id and j.run_no = g.run_no
-    where j.state = 'running'
+    -- Only running rows have a host; saying it this way keeps the planner off jobs_held, which holds the whole fleet's.
+    where j.host is not null
     order by j.id
     for update of j
 ),

@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_boot_failures: int = 5
     max_crashes: int = 3
     poll_every: float = 1.0
-    batch: int = 50
+    batch: int = 200
     max_payload: int = 1024 * 1024
     max_result: int = 64 * 1024
     notify: bool = True
