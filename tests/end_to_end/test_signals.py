@@ -106,10 +106,15 @@ def _signal_while_starting(supervisor: Supervisor, number: int) -> None:
         time.sleep(random.uniform(0.0, 1.2))
         supervisor.send(number)
         code = supervisor.wait(8)
-        assert code in (0, -number), supervisor.log
+        assert code in (0, -number) or _hit_the_bare_interpreter(supervisor.log), supervisor.log
         until(lambda: not supervisor.processes(), within=5)
     finally:
         supervisor.end()
+
+
+def _hit_the_bare_interpreter(log: str) -> bool:
+    """An INT before the first line of ours ran: Python's own handler, Python's own traceback."""
+    return log.rstrip().endswith("KeyboardInterrupt") and "/supervisor/" not in log
 
 
 def test_no_worker_comes_back_during_a_drain(tmp_path: Path, db: Database) -> None:
