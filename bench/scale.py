@@ -31,9 +31,10 @@ FULL = Scale(
     singles=500,
     bulks=(10_000, 100_000),
     pickups=200,
-    long_loops=40,
-    short_loops=300,
-    cpu_rounds=5,
+    # Ten seconds of work a round: start and tail of a round are no part of the efficiency.
+    long_loops=200,
+    short_loops=1_000,
+    cpu_rounds=3,
     workers=(1, 2, 4, 8),
     idle_s=2.0,
     memory_rounds=2,
