@@ -128,3 +128,10 @@ def test_old_lock_files_are_swept_and_young_or_held_ones_stay(tmp_path: Path) ->
         assert held.exists()
     lock.close(lease_ended=True)
     assert not lock.path.exists()
+
+
+def test_a_lock_whose_lease_was_not_ended_stays_as_a_proof(tmp_path: Path) -> None:
+    lock = HostLock(tmp_path)
+    lock.close(lease_ended=False)
+    with lock.path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
