@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from stoker import logs
-from stoker.drivers import calls
+from stoker.drivers import calls, enqueueing
 from stoker.drivers.calls import Call
 from stoker.drivers.postgres import PostgresDriver
 from stoker.settings import Settings
@@ -79,7 +79,7 @@ def announce(db: PostgresDriver, wakeups: Wakeups, queues: Iterable[str], *, not
             wakeups.hear(queue)
         wakeups.run()
         if notify:
-            db.run(calls.notify_ready(names))
+            db.run(enqueueing.notify_ready(names))
 
 
 def _next_due() -> Call[tuple[bool, float]]:

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, DataError,
 from psycopg.errors import ProgramLimitExceeded, StatementTooComplex, UniqueViolation
 from psycopg.rows import tuple_row
 
-from stoker.drivers import calls
+from stoker.drivers import calls, enqueueing
 from stoker.drivers.base import (
     CancelResult,
     Claimed,
@@ -49,21 +49,21 @@ class PostgresDriver:
         """Store jobs, in order: one statement for one, COPY for many without keys."""
         try:
             if len(jobs) == 1:
-                return [_allowed(jobs[0], self.run(calls.enqueue_one(jobs[0], notify=self.keeping.notify)))]
-            if calls.can_copy(jobs):
+                return [_allowed(jobs[0], self.run(enqueueing.enqueue_one(jobs[0], notify=self.keeping.notify)))]
+            if enqueueing.can_copy(jobs):
                 return self._copy(jobs)
-            return self.run(calls.enqueue_batch(jobs, notify=self.keeping.notify))
+            return self.run(enqueueing.enqueue_batch(jobs, notify=self.keeping.notify))
         except UniqueViolation as error:
             raise _duplicate(error, jobs) from error
 
     def _copy(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         with self.conn.transaction() if self.conn.autocommit else nullcontext():
-            ids = self.run(calls.reserve_numbers(len(jobs)))
+            ids = self.run(enqueueing.reserve_numbers(len(jobs)))
             with _cursor(self.conn).copy(statement("copy_jobs")) as copy:
                 for job_id, job in zip(ids, jobs, strict=True):
-                    copy.write_row(calls.copy_row(job_id, job))
+                    copy.write_row(enqueueing.copy_row(job_id, job))
             if self.keeping.notify:
-                self.run(calls.notify_ready({job.queue for job in jobs}))
+                self.run(enqueueing.notify_ready({job.queue for job in jobs}))
         return [Enqueued(job_id, True) for job_id in ids]
 
     def claim(self, queue: str, limit: int, holder: Holder) -> list[Claimed]:
@@ -142,21 +142,21 @@ class AsyncPostgresDriver:
         """Store jobs, in order."""
         try:
             if len(jobs) == 1:
-                return [_allowed(jobs[0], await self.run(calls.enqueue_one(jobs[0], notify=self.keeping.notify)))]
-            if calls.can_copy(jobs):
+                return [_allowed(jobs[0], await self.run(enqueueing.enqueue_one(jobs[0], notify=self.keeping.notify)))]
+            if enqueueing.can_copy(jobs):
                 return await self._copy(jobs)
-            return await self.run(calls.enqueue_batch(jobs, notify=self.keeping.notify))
+            return await self.run(enqueueing.enqueue_batch(jobs, notify=self.keeping.notify))
         except UniqueViolation as error:
             raise _duplicate(error, jobs) from error
 
     async def _copy(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         async with self.conn.transaction() if self.conn.autocommit else nullcontext():
-            ids = await self.run(calls.reserve_numbers(len(jobs)))
+            ids = await self.run(enqueueing.reserve_numbers(len(jobs)))
             async with _async_cursor(self.conn).copy(statement("copy_jobs")) as copy:
                 for job_id, job in zip(ids, jobs, strict=True):
-                    await copy.write_row(calls.copy_row(job_id, job))
+                    await copy.write_row(enqueueing.copy_row(job_id, job))
             if self.keeping.notify:
-                await self.run(calls.notify_ready({job.queue for job in jobs}))
+                await self.run(enqueueing.notify_ready({job.queue for job in jobs}))
         return [Enqueued(job_id, True) for job_id in ids]
 
     async def cancel(self, job_id: int, reason: str) -> CancelResult:
