@@ -43,6 +43,8 @@ WORDS: dict[str, str] = {
     "claims.reaped": "a process died: {blamed} of its jobs are blamed, {back} go back in line",
     "job.lost_its_process": "job {job_id} ({job}) lost its process ({how}) and is now {state}",
     "keeper.duty_failed": "{duty} failed {failures} times in a row",
+    "horizon.pinned": "{what} has kept an old snapshot for {held_s} s, so dead rows cannot be cleaned away: {fix}",
+    "horizon.released": "the old snapshot of {what} is gone",
     "job.retried": "job {job_id} ({job}) failed and is tried again in {delay_s} s: {error}",
     "job.dead": "job {job_id} ({job}) failed for good: {error}",
 }

@@ -70,6 +70,8 @@ def _queues(snapshot: Snapshot) -> Iterator[Metric]:
         oldest.add_metric([gauge.queue], gauge.oldest_ready_s)
         dead.add_metric([gauge.queue], gauge.dead)
     yield from (depth, oldest, dead)
+    held = "How long the oldest snapshot has been held that keeps dead rows of the queue from being cleaned away."
+    yield GaugeMetricFamily("stoker_oldest_snapshot_seconds", held, value=snapshot.gauges.oldest_snapshot_s)
 
 
 def _jobs(totals: Totals) -> Iterator[Metric]:

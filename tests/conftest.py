@@ -36,6 +36,8 @@ def _remove_server() -> None:
 def server() -> Iterator[embedded.Server]:
     """The server of this run, with TCP on a port of its own."""
     settings = {"fsync": "off", "synchronous_commit": "on", "max_connections": "300", "full_page_writes": "off"}
+    # A prepared transaction keeps a snapshot too.
+    settings["max_prepared_transactions"] = "5"
     held = embedded.acquire(Path(os.environ[_ROOT]), settings=settings)
     yield held
     held.close()

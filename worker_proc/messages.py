@@ -90,9 +90,10 @@ class QueueGauge(Struct, frozen=True):
 
 
 class Gauges(Message, frozen=True):
-    """The keeper's last sample of the queues."""
+    """The keeper's last sample of the queues, and for how long the oldest snapshot of the database has been held."""
 
     queues: list[QueueGauge]
+    oldest_snapshot_s: float = 0.0
 
 
 # supervisor ↔ keeper

@@ -9,13 +9,16 @@ import traceback
 from collections import deque
 from contextlib import suppress
 
+from msgspec.structs import replace
 from psycopg import Connection
 
 from stoker import logs
 from stoker.drivers.calls import Keeping
 from stoker.errors import FAILED
 from stoker.settings import Settings
+from worker_proc.board import Word
 from worker_proc.control import Control, start_thread
+from worker_proc.horizon import Horizon
 from worker_proc.link import Link, LinkDown
 from worker_proc.messages import Gauges
 from worker_proc.retention import Days, Purging
@@ -34,12 +37,14 @@ class Upkeep:
         self._control = control
         self._link = Link(control, url=url, name=name, keeping=Keeping.of(settings), prepare=_set_timeouts)
         self._gauges: deque[Gauges] = deque(maxlen=1)
+        self._latest = Gauges([])
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._started = False
         duties: list[Duty] = [
             Days(self._link, keep=settings.retention, sleep=self._stop.wait),
-            Sampling(self._link, queues=settings.queues, publish=self._publish),
+            Sampling(self._link, queues=settings.queues, publish=self._publish_queues),
+            Horizon(self._link, host_id=lambda: control.board[Word.HOST_ID], publish=self._publish_horizon),
             Purging(self._link, keep=settings.retention),
         ]
         self._rota = Rota(duties, is_up=lambda: self._link.is_up, longest_pause=30.0)
@@ -62,7 +67,14 @@ class Upkeep:
             return self._gauges.popleft()
         return None
 
+    def _publish_queues(self, gauges: Gauges) -> None:
+        self._publish(replace(self._latest, queues=gauges.queues))
+
+    def _publish_horizon(self, held_s: float) -> None:
+        self._publish(replace(self._latest, oldest_snapshot_s=held_s))
+
     def _publish(self, gauges: Gauges) -> None:
+        self._latest = gauges
         self._gauges.append(gauges)
         self._control.wake_main()
 

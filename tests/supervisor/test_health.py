@@ -116,7 +116,8 @@ def test_metrics_have_the_names_that_dashboards_use(start: Start) -> None:
     assert 'stoker_child_restarts_total{reason="crash",role="worker"} 1.0' in text.replace(
         'role="worker",reason="crash"', 'reason="crash",role="worker"'
     )
-    for name in ("queue_depth", "queue_oldest_ready_seconds", "queue_dead_jobs", "jobs_total", "job_duration_seconds"):
+    queues = ("queue_depth", "queue_oldest_ready_seconds", "queue_dead_jobs", "oldest_snapshot_seconds")
+    for name in (*queues, "jobs_total", "job_duration_seconds"):
         assert f"# TYPE stoker_{name}" in text
     assert "python_info" not in text, "a registry of its own"
 
