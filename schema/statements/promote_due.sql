@@ -15,5 +15,6 @@ numbered as materialized (
 update stoker.jobs j
 set state = 'ready', pos = n.pos
 from numbered n
-where j.id = n.id
+-- The ids once more as an array, so that even a plan made while the table was empty fetches these rows by them.
+where j.id = n.id and j.id = any (array(select id from due))
 returning j.queue

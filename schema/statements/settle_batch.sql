@@ -12,12 +12,14 @@ held as materialized (
                 else g.outcome end as ending
     from stoker.jobs j join given g on j.id = g.id and j.run_no = g.run_no left join stoker.cancels c on c.job_id = j.id
     -- Only running rows have a host; saying it this way keeps the planner off jobs_held, which holds the whole fleet's.
-    where j.host is not null
+    -- The ids are given twice, so that even a plan made while the table was empty fetches these rows by their ids.
+    where j.host is not null and j.id = any (%(ids)s::bigint[])
     order by j.id
     for update of j
 ),
 gone as (
-    delete from stoker.jobs j using held h where j.id = h.id and h.ending in ('dead_lettered', 'cancelled')
+    delete from stoker.jobs j using held h
+    where j.id = h.id and j.id = any (%(ids)s::bigint[]) and h.ending in ('dead_lettered', 'cancelled')
     returning j.*, h.ending, h.crashed, h.reason,
               coalesce(h.error, jsonb_build_object('type', 'Cancelled', 'message', coalesce(h.reason, ''), 'code', 'STOKER_ABORTED')) as last_error
 ),
@@ -43,7 +45,7 @@ back as (
         error = coalesce(h.error, j.error),
         host = null, claim_no = null
     from held h
-    where j.id = h.id and h.ending in ('retried', 'interrupted', 'postponed', 'handed_back')
+    where j.id = h.id and j.id = any (%(ids)s::bigint[]) and h.ending in ('retried', 'interrupted', 'postponed', 'handed_back')
     returning j.id, j.run_no, j.state, j.queue
 ),
 noted as (
