@@ -68,6 +68,7 @@ class Control:
         self._event_fd = event_fd
         self._grace_ns = int(grace * 1e9)
         self._signals, self._signalled = socket.socketpair()
+        self._polls: dict[tuple[int, ...], select.poll] = {}
         self._poke = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Several threads may each be inside some.
         self._limits: set[_Limit] = set()
@@ -90,14 +91,20 @@ class Control:
 
     def wait(self, seconds: float, fds: Sequence[int] = ()) -> list[int]:
         """Sleep until woken, at most `seconds`; returns which of `fds` are readable."""
-        poll = select.poll()
-        for fd in (self._event_fd, *fds):
-            poll.register(fd, select.POLLIN)
+        poll = self._poll_of(tuple(fds))
         ready = [fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)]
         if self._event_fd in ready:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._event_fd)
         return [fd for fd in ready if fd != self._event_fd]
+
+    def _poll_of(self, fds: tuple[int, ...]) -> select.poll:
+        # Made once: what follows a wait is what a job waits for. A closed number that is opened anew is polled anew.
+        if (poll := self._polls.get(fds)) is None:
+            poll = self._polls[fds] = select.poll()
+            for fd in (self._event_fd, *fds):
+                poll.register(fd, select.POLLIN)
+        return poll
 
     def wake_main(self) -> None:
         """End main's wait."""

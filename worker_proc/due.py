@@ -77,7 +77,6 @@ def announce(db: PostgresDriver, wakeups: Wakeups, queues: Iterable[str], *, not
     if names := set(queues):
         for queue in names:
             wakeups.hear(queue)
-        wakeups.run()
         if notify:
             db.run(enqueueing.notify_ready(names))
 

@@ -99,7 +99,6 @@ class Keeper(Role):
         try:
             if not self.session.is_up:
                 return self._reconnect()
-            self.session.hear()
             self._rota.run_due()
             self._say_ready()
             self.session.hear()
@@ -109,8 +108,14 @@ class Keeper(Role):
         return min(self._rota.next_due() - time.monotonic(), self._outgoing.flush())
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something is due or heard."""
-        self.control.wait(seconds, [self.session.fileno()] if self.session.is_up else [])
+        """Sleep until something is due or heard; what is heard is passed on before anything else is done."""
+        if not self.session.is_up:
+            self.control.wait(seconds)
+        elif self.control.wait(seconds, [self.session.fileno()]):
+            try:
+                self.session.hear()
+            except LinkDown as error:
+                self._session_lost(error)
 
     def drain(self) -> Closed:
         """Go on until nothing is left to settle."""

@@ -14,6 +14,7 @@ from worker_proc.rota import FAR
 
 # How long a woken worker may take to claim before the next one is woken.
 PATIENCE_S: Final = 0.02
+# How soon to look whether it has.
 LOOK_S: Final = 0.002
 
 
@@ -45,6 +46,13 @@ class Chain:
     def active(self) -> bool:
         """True while an answer is awaited, or work is known that nobody was woken for."""
         return self._wanted or self._last is not None
+
+    def next_look(self, now: float) -> float:
+        """When to call `step` next: soon after a wake-up, then ever later, at last when patience ends."""
+        if not self.active:
+            return FAR
+        waited = now - self._since
+        return now + max(LOOK_S, min(waited, PATIENCE_S - waited))
 
     def hear(self) -> None:
         """The queue has work that was not there before."""
@@ -118,18 +126,24 @@ class Wakeups:
         self.due_at = FAR
 
     def hear(self, queue: str) -> None:
-        """A queue has work; many calls before the next run count as one."""
+        """A queue has work: an idle worker is woken before this returns, unless one that was woken is awaited."""
         if chain := self._chains.get(queue):
             chain.hear()
-            self.due_at = 0.0
+            now = time.monotonic()
+            self._step(queue, chain, now)
+            self.due_at = min(self.due_at, chain.next_look(now))
 
     def run(self) -> None:
-        """Wake whoever is next in each queue."""
+        """See in each queue whether the woken ones have claimed, and who is next."""
         now = time.monotonic()
         for queue, chain in self._chains.items():
-            if chain.active and (chosen := chain.step(now)) is not None:
-                os.eventfd_write(self._fds[queue][chosen], 1)
-        self.due_at = now + LOOK_S if any(chain.active for chain in self._chains.values()) else FAR
+            if chain.active:
+                self._step(queue, chain, now)
+        self.due_at = min((chain.next_look(now) for chain in self._chains.values()), default=FAR)
+
+    def _step(self, queue: str, chain: Chain, now: float) -> None:
+        if (chosen := chain.step(now)) is not None:
+            os.eventfd_write(self._fds[queue][chosen], 1)
 
     def wake_all(self) -> None:
         """Notifications may have been missed: everybody looks for work."""

@@ -1,8 +1,12 @@
 """Whom the keeper wakes when a queue has work."""
 
+import os
+
 from tests.keeper.rig import Host, Queue
+from tests.support import until
 from worker_proc.board import SlotWord
 from worker_proc.messages import Ready
+from worker_proc.rota import FAR
 from worker_proc.wakeups import PATIENCE_S, Chain
 
 
@@ -147,3 +151,53 @@ def drain(host: Host) -> None:
     """Forget the wake-up everybody gets when the session is new."""
     for at in range(len(host.slots)):
         host.woken(at)
+
+
+def test_the_looks_for_an_answer_grow_rarer_and_the_last_is_when_patience_ends() -> None:
+    wake, _ = chain(2)
+    assert wake.next_look(7.0) == FAR
+    wake.hear()
+    wake.step(0.0)
+    now, looks = 0.0, []
+    while now < PATIENCE_S:
+        assert wake.step(now) is None
+        now = wake.next_look(now)
+        looks.append(now)
+    assert len(looks) <= 6 and looks[0] <= 0.002 and looks[-1] <= PATIENCE_S + 0.002
+    assert wake.step(now) == 1
+
+
+def test_who_is_to_be_woken_is_woken_before_anything_else_is_done(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    host.worker_ready(0)
+    boot.until_said(Ready)
+    drain(host)
+    boot.keeper.wakeups.hear("default")
+    assert host.woken(0)
+    host.slots[0][SlotWord.CLAIMS] += 1
+    boot.turn_until(lambda: boot.keeper.wakeups.due_at == FAR)
+    queue.add()
+    boot.keeper.wait(2.0)
+    assert host.woken(0), "no turn was needed"
+
+
+def test_a_notification_that_arrives_during_a_call_wakes_at_once(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    host.worker_ready(0)
+    boot.until_said(Ready)
+    drain(host)
+    queue.add()
+    with boot.keeper.session.limited() as db:
+        until(lambda: [db.conn.execute("select 1"), host.woken(0)][1])
+
+
+def test_many_notifications_wake_one_worker_once(host: Host, queue: Queue) -> None:
+    boot = host.boot()
+    host.worker_ready(0)
+    host.worker_ready(1)
+    boot.until_said(Ready)
+    drain(host)
+    for _ in range(50):
+        boot.keeper.wakeups.hear("default")
+    assert os.eventfd_read(host.wake_fds[0]) == 1
+    assert not host.woken(1)
