@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from stoker import logs
 from stoker.drivers.base import Claimed
 from stoker.run_signal import RunSignal
+
+
+class Running(Protocol):
+    """What executes a body, as far as the body can ask for it."""
+
+    @property
+    def signal(self) -> RunSignal:
+        """Tells when the run should end."""
+
+    def time_left(self) -> float | None:
+        """Seconds until the run's timeout or the end of a drain, whichever is first; None without either."""
+
+    def lease(self) -> None:
+        """Hold the job by a lease from here on, if a row lock was enough so far.
+
+        Whatever writes about a run before its end calls this first: only then is its run_no in the database. Raises
+        Aborted when the job is not ours any more.
+        """
 
 
 class Ctx:
@@ -17,14 +34,18 @@ class Ctx:
     `attempt` counts from 1; a run that a drain interrupted is not counted. `signal` tells when the run should end.
     """
 
-    __slots__ = ("_claimed", "_logger", "_time_left", "payload", "signal")
+    __slots__ = ("_claimed", "_logger", "_run", "payload")
 
-    def __init__(self, *, claimed: Claimed, signal: RunSignal, time_left: Callable[[], float | None]) -> None:
+    def __init__(self, *, claimed: Claimed, run: Running) -> None:
         self._claimed = claimed
-        self._time_left = time_left
+        self._run = run
         self._logger: logs.JobLogger | None = None
-        self.signal = signal
         self.payload: Any = None
+
+    @property
+    def signal(self) -> RunSignal:
+        """Tells when the run should end, and why."""
+        return self._run.signal
 
     @property
     def job_id(self) -> int:
@@ -33,7 +54,12 @@ class Ctx:
 
     @property
     def run_no(self) -> int:
-        """Raised by every claim of this job, never lowered: a fencing token for what the handler writes elsewhere."""
+        """Raised by every claim of this job, never lowered: a fencing token for what the handler writes elsewhere.
+
+        A short job that was held by a row lock is leased first, so that no other run has this number. Raises Aborted
+        when the job is not ours any more.
+        """
+        self._run.lease()
         return self._claimed.run_no
 
     @property
@@ -70,10 +96,10 @@ class Ctx:
 
     def time_left(self) -> float | None:
         """Seconds until this run's timeout or the end of a drain, whichever is first; None without either."""
-        return self._time_left()
+        return self._run.time_left()
 
     def __repr__(self) -> str:
-        return f"<run {self.run_no} of job {self.job_id} ({self.name}), attempt {self.attempt}>"
+        return f"<run {self._claimed.run_no} of job {self.job_id} ({self.name}), attempt {self.attempt}>"
 
 
 running: ContextVar[Ctx | None] = ContextVar("stoker_ctx", default=None)

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from msgspec import UNSET, UnsetType
 
 from stoker import registry
-from stoker.enqueue_options import Duration, Text
+from stoker.enqueue_options import Ack, Duration, Text
 from stoker.job import Job
 from stoker.retry import Retry
 
@@ -28,13 +28,17 @@ def job(
     timeout: Duration | None = None,
     idempotency_key: Text | UnsetType = UNSET,
     tenant: Text | UnsetType = UNSET,
+    ack: Ack = "batch",
+    lease: bool = False,
 ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 def job(fn: Callable[P, R] | None = None, /, **options: Any) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
     """Declare a module's function as a job: `(payload)` or `(payload, ctx)`, plain or `async def`.
 
     The payload's annotation decides what it is decoded into: a dict, a dataclass, a msgspec or pydantic type.
     `name` defaults to the function's name. `timeout` in seconds or as "5m". `idempotency_key` and `tenant` are text or
-    a function of the payload. Raises JobDeclarationInvalid or JobNameTaken.
+    a function of the payload. `ack="each"` writes that a run completed before the next one starts, instead of some
+    20 ms of short runs together; `lease=True` never holds this job by a row lock. Raises JobDeclarationInvalid or
+    JobNameTaken.
     """
 
     def declare(function: Callable[P, R]) -> Job[P, R]:

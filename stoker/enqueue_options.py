@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, KeysView
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from msgspec import UNSET, UnsetType
 
@@ -18,6 +18,7 @@ from stoker.settings.draft import QUEUE_NAME
 
 Text = str | Callable[[Any], str | None] | None
 Duration = float | str | timedelta
+Ack = Literal["batch", "each"]
 Refuse = Callable[[str, str], StokerError]
 
 LONGEST_DELAY = 100 * 366 * 86_400.0
@@ -60,6 +61,20 @@ def refuse_enqueue(name: str) -> Refuse:
 def check_priority(value: object, refuse: Refuse) -> int:
     """-32768 to 32767; lower runs first."""
     return _whole("priority", value, -32_768, 32_767, refuse)
+
+
+def check_ack(value: object, refuse: Refuse) -> Ack:
+    """When a completion is written: with its batch, or before the next job starts."""
+    if value not in ("batch", "each"):
+        raise refuse("ack", f"{value!r:.80} is neither 'batch' nor 'each'")
+    return value
+
+
+def check_flag(argument: str, value: object, refuse: Refuse) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise refuse(argument, f"{value!r:.80} is neither True nor False")
+    return value
 
 
 def check_attempts(value: object, refuse: Refuse) -> int:

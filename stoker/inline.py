@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -34,6 +33,21 @@ class Ran(Struct, frozen=True, kw_only=True):
     outcome: Outcome
     value: Any = None
     error: BaseException | None = None
+
+
+class _Running:
+    """A run without a worker: nobody aborts it, and its claim is always a lease."""
+
+    def __init__(self, timeout: float | None, started: float) -> None:
+        self.signal = RunSignal()
+        self._timeout = timeout
+        self._started = started
+
+    def time_left(self) -> float | None:
+        return None if self._timeout is None else max(0.0, self._timeout - (time.monotonic() - self._started))
+
+    def lease(self) -> None:
+        """It is one."""
 
 
 class Run(NamedTuple):
@@ -79,7 +93,7 @@ class InlineWorker:
                 self._write(claimed, postpone(claimed), None)
                 continue
             self._started = time.monotonic()
-            ctx = Ctx(claimed=claimed, signal=RunSignal(), time_left=partial(self._time_left, job.timeout))
+            ctx = Ctx(claimed=claimed, run=_Running(job.timeout, self._started))
             return Run(job, claimed, ctx, declared)
         return None
 
@@ -117,9 +131,6 @@ class InlineWorker:
     def _ready(self) -> list[JobView]:
         views = self._driver.jobs(queue=self._queue, name=None, state=["ready"], limit=_PAGE, before=None)
         return views[::-1]
-
-    def _time_left(self, timeout: float | None) -> float | None:
-        return None if timeout is None else max(0.0, timeout - (time.monotonic() - self._started))
 
     def _write(self, claimed: Claimed, settlement: Settlement, ended: Ended | None) -> None:
         self._driver.settle([settlement])

@@ -11,11 +11,14 @@ from msgspec import UNSET, UnsetType
 from stoker.drivers.base import Enqueued, NewJob
 from stoker.enqueue_options import (
     MOST_KEY_BYTES,
+    Ack,
     Duration,
     EnqueueOptions,
     Text,
+    check_ack,
     check_attempts,
     check_due,
+    check_flag,
     check_known,
     check_name,
     check_on_conflict,
@@ -54,6 +57,8 @@ class Job(Generic[P, R]):
         timeout: Duration | None = None,
         idempotency_key: Text | UnsetType = UNSET,
         tenant: Text | UnsetType = UNSET,
+        ack: Ack = "batch",
+        lease: bool = False,
     ) -> None:
         named = getattr(fn, "__name__", repr(fn)) if name is None else name
         refuse = refuse_declaration(named)
@@ -72,6 +77,7 @@ class Job(Generic[P, R]):
         check_text("idempotency_key", idempotency_key, refuse, MOST_KEY_BYTES)
         check_text("tenant", tenant, refuse)
         self.idempotency_key, self.tenant = idempotency_key, tenant
+        self.ack_each, self.lease = check_ack(ack, refuse) == "each", check_flag("lease", lease, refuse)
         functools.update_wrapper(cast(Any, self), fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -29,14 +29,11 @@ class RunSignal:
     neither. There is no shared lock: a body can be unwound at any bytecode in here without blocking who aborts it.
     """
 
-    __slots__ = ("_listeners", "_reasons", "_sources")
+    __slots__ = ("_listeners", "_reasons")
 
-    def __init__(self, *sources: AbortSource) -> None:
+    def __init__(self) -> None:
         self._reasons: list[Reason] = []
         self._listeners: deque[Callable[[], object]] = deque()
-        self._sources = sources
-        for source in sources:
-            source.attach(self)
 
     @property
     def aborted(self) -> bool:
@@ -51,7 +48,7 @@ class RunSignal:
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """All reasons, in the order of their arrival."""
-        return tuple(dict.fromkeys(self._reasons))
+        return tuple(dict.fromkeys(self._reasons)) if self._reasons else ()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep until the run is aborted, at most `timeout` seconds; returns `aborted`."""
@@ -105,9 +102,7 @@ class RunSignal:
         self._tell_listeners()
 
     def close(self) -> None:
-        """Hand the signal back when its run has ended: no source knows it any more, no listener is called any more."""
-        for source in self._sources:
-            source.detach(self)
+        """Hand the signal back when its run has ended: no listener is called any more."""
         self._listeners.clear()
 
     def _tell_listeners(self) -> None:
@@ -126,30 +121,3 @@ class RunSignal:
             self._listeners.remove(fn)
         except ValueError:
             return  # It was called.
-
-
-class AbortSource:
-    """Something that ends many runs at once, such as a drain: whoever is attached, now or later, is aborted by it."""
-
-    __slots__ = ("_attached", "_fired", "reason")
-
-    def __init__(self, *, reason: Reason) -> None:
-        self.reason = reason
-        self._fired = False
-        self._attached: set[RunSignal] = set()
-
-    def attach(self, signal: RunSignal) -> None:
-        """Abort this signal together with all others."""
-        self._attached.add(signal)
-        if self._fired:
-            signal.abort(self.reason)
-
-    def detach(self, signal: RunSignal) -> None:
-        """Forget a signal whose run has ended."""
-        self._attached.discard(signal)
-
-    def fire(self) -> None:
-        """Abort all attached signals, and every one attached from now on."""
-        self._fired = True
-        for signal in tuple(self._attached):
-            signal.abort(self.reason)

@@ -1,11 +1,14 @@
-"""How many jobs to claim next: about 20 ms of expected work, 1 while nothing is known (pure)."""
+"""How many jobs to claim next, and which of them are short: about 20 ms of expected work in a batch (pure)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 TARGET_S: Final = 0.020
-# Weight of the newest duration in the moving average.
+# A row lock is turned into a lease after 20 ms: a name whose jobs may come near that is not short.
+SHORT_S: Final = 0.005
+# Weight of the newest duration in the moving averages.
 _NEWEST: Final = 0.2
 
 
@@ -15,20 +18,38 @@ class Batching:
     def __init__(self, *, cap: int) -> None:
         self._cap = cap
         self._average: float | None = None
+        self._by_name: dict[str, float] = {}
         self._last = 1
 
     def next(self) -> int:
-        """The size of the next batch, from 1 to the cap."""
+        """The size of the next batch, from 1 to the cap; 1 while nothing is known."""
         if self._average is None:
             return 1
         fitting = int(TARGET_S / max(self._average, 1e-6))
         self._last = max(1, min(fitting, self._last * 2, self._cap))
         return self._last
 
-    def observe(self, seconds: float) -> None:
+    def is_short(self, name: str) -> bool:
+        """True for a name whose runs in this process took a few milliseconds at most, on average."""
+        return self._by_name.get(name, TARGET_S) <= SHORT_S
+
+    def leading(self, names: Iterable[str]) -> int:
+        """How many of these, from the first, are short and fit into a batch together."""
+        expected, count = 0.0, 0
+        for name in names:
+            expected += self._by_name.get(name, TARGET_S)
+            if expected > TARGET_S or not self.is_short(name):
+                break
+            count += 1
+        return count
+
+    def observe(self, name: str, seconds: float) -> None:
         """Learn from one body."""
-        if self._average is None or seconds > TARGET_S:
-            self._average = seconds
-            self._last = 1 if seconds > TARGET_S else self._last
-        else:
-            self._average += _NEWEST * (seconds - self._average)
+        if seconds > TARGET_S:
+            self._last = 0
+        self._average = _moved(self._average, seconds)
+        self._by_name[name] = _moved(self._by_name.get(name), seconds)
+
+
+def _moved(average: float | None, newest: float) -> float:
+    return newest if average is None else average + _NEWEST * (newest - average)

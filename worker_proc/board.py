@@ -167,7 +167,7 @@ class Slot:
 
     # Lanes: the job id is written last and cleared first, so a reader never pairs an id with another body's facts.
 
-    def fill_lane(self, lane: int, *, job_id: int, run_no: int, started: int, soft: int, hard: int) -> None:
+    def fill_lane(self, lane: int, job_id: int, run_no: int, started: int, soft: int, hard: int) -> None:
         """Say which body this lane executes."""
         words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
         words[at + _RUN] = run_no

@@ -6,40 +6,43 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final
 
-import psycopg
+from msgspec import Struct
 
 from stoker import logs
-from stoker.database import Severer, connect
-from stoker.drivers.base import Claimed, Holder, Settlement
+from stoker.drivers import holding
+from stoker.drivers.base import Claimed, Holder, Settled, Settlement
 from stoker.drivers.calls import Call, Keeping
-from stoker.drivers.postgres import REFUSED, PostgresDriver
-from stoker.errors import DriverUnavailable
-from stoker.migrate import check
+from stoker.drivers.postgres import REFUSED
 from stoker.settings import Settings
 from stoker.sql import statement
-from worker_proc.board import SlotWord
 from worker_proc.control import Control
+from worker_proc.desk_connection import DeskClosed, DeskConnection
+from worker_proc.marks import Mark
+from worker_proc.round_trip import COMMIT, ROLLBACK, Claim, compose
 
-# A call that takes longer is cut and the connection opened anew.
-CALL_LIMIT_S: Final = 15.0
-STOPPING_LIMIT_S: Final = 3.0
 # A claim whose answer was lost may be committed by a slow server even after we are back.
 DOUBT_S: Final = 60.0
 DOUBT_EVERY_S: Final = 2.0
 
 log = logs.get("worker")
 
-T = TypeVar("T")
 
+class Claims(Struct, frozen=True):
+    """What a claim brought, in the order to run it: leased, or `locked` by the desk's open transaction."""
 
-class DeskClosed(Exception):
-    """The database does not answer; what was pending is kept. The message says why."""
+    jobs: list[Claimed]
+    locked: bool
+    full: bool
 
 
 class Desk:
-    """One connection with one user at a time. Raises DeskClosed for whatever is wrong with the connection."""
+    """One connection with one user at a time. Raises DeskClosed for whatever is wrong with the connection.
+
+    While jobs are held by row locks a transaction is open. Every settlement ends it: what ended is written, what still
+    executes is leased if the caller says so, everything else is free again.
+    """
 
     def __init__(
         self,
@@ -51,59 +54,48 @@ class Desk:
         executing: Callable[[], Iterable[int]],
         on_lost: Callable[[Settlement], None],
     ) -> None:
-        self._control = control
-        self._settings = settings
-        self._name = name
         self._queue = queue
+        self._keeping = Keeping.of(settings)
         self._executing = executing
         self._on_lost = on_lost
+        self._connection = DeskConnection(control, settings=settings, name=name)
         self._lock = threading.Lock()
-        self._driver: PostgresDriver | None = None
-        self._severer: Severer | None = None
+        self._mark = Mark()
+        self._holder = Holder(0, 0)
         # Lanes add on their own threads: one deque for life, whose single operations are atomic.
         self._pending: deque[Settlement] = deque()
+        # Rows that the open transaction holds, and those whose transaction was lost before their endings were written.
+        self._locked: set[int] = set()
+        self._adrift: set[int] = set()
         self._doubt_until = self._doubt_next = 0.0
 
     @property
     def connected(self) -> bool:
         """True while nothing is known to be wrong with the connection."""
-        return self._driver is not None
+        return self._connection.is_open
 
     @property
     def pending(self) -> int:
         """How many endings wait to be written."""
         return len(self._pending)
 
+    @property
+    def holds_locks(self) -> bool:
+        """True while a transaction is open."""
+        return bool(self._locked)
+
+    @property
+    def may_have_more(self) -> bool:
+        """True when a claim that found nothing proves nothing."""
+        return self._mark.active
+
     def open(self) -> None:
         """Connect. Raises DeskClosed, or SchemaTooOld and SchemaTooNew."""
-        url = self._settings.database_url or ""
-        try:
-            conn = connect(url, name=self._name)
-        except DriverUnavailable as error:
-            raise DeskClosed(str(error.__cause__ or error)) from error
-        severer = Severer(conn)
-        try:
-            with self._control.limit(severer, CALL_LIMIT_S):
-                check(conn)
-        except psycopg.Error as error:
-            severer.close()
-            conn.close()
-            raise DeskClosed(str(error)) from error
-        except BaseException:
-            severer.close()
-            conn.close()
-            raise
-        self._control.slot[SlotWord.BACKEND_PID] = conn.info.backend_pid
-        self._driver, self._severer = PostgresDriver(conn, keeping=Keeping.of(self._settings)), severer
+        self._connection.open()
 
     def close(self) -> None:
         """Drop the connection; pending endings stay."""
-        driver, severer = self._driver, self._severer
-        self._driver = self._severer = None
-        self._control.slot[SlotWord.BACKEND_PID] = 0
-        if driver is not None and severer is not None:
-            severer.close()
-            driver.conn.close()
+        self._connection.close()
 
     def add(self, settlement: Settlement | None) -> None:
         """Keep an ending for the next round trip."""
@@ -111,51 +103,102 @@ class Desk:
             self._pending.append(settlement)
 
     def hand_back(self, claimed: Iterable[Claimed]) -> None:
-        """Keep for the next round trip that these were not started."""
+        """Keep for the next round trip that these leased jobs were not started."""
         for one in claimed:
             self.add(Settlement(job_id=one.id, run_no=one.run_no, outcome="handed_back"))
 
-    def exchange(self, limit: int, holder: Holder) -> list[Claimed]:
-        """Write the pending endings and claim up to `limit` jobs, in one round trip and one transaction."""
+    def lost(self, claimed: Claimed) -> bool:
+        """True when the row of a job was locked and the lock is lost: somebody else may run it by now."""
+        return claimed.id in self._adrift
+
+    def exchange(self, limit: int, holder: Holder, *, by_lock: bool = False) -> Claims:
+        """Write the pending endings and claim up to `limit` jobs, in one round trip."""
         with self._lock:
-            self._settle_doubts(holder)
-            batch = self._take()
+            self._holder = holder
+            self._settle_doubts()
+            started = time.monotonic()
+            by_lock = by_lock and self._connection.keeps_transactions
+            claimed = self._trip(Claim(self._queue, limit, self._mark.start(started), by_lock))
+            now = time.monotonic()
+            last = (claimed[-1].priority, claimed[-1].pos) if claimed else None
+            self._mark.claimed(last, took=now - started, now=now)
+            if by_lock and not claimed:
+                self._call([COMMIT])
+        return Claims(claimed, locked=by_lock, full=len(claimed) == limit)
+
+    def settle(self, *, keep: Sequence[Claimed] = ()) -> None:
+        """Write the pending endings now and let go of every lock, but lease the jobs in `keep`; any thread."""
+        with self._lock:
+            if self._pending or self._locked:
+                self._trip(None, keep=keep)
+
+    def _trip(self, claim: Claim | None, *, keep: Sequence[Claimed] = ()) -> list[Claimed]:
+        """One round trip; returns what was claimed. When the connection breaks, what ended is pending again."""
+        batch = self._take()
+        try:
+            batch = self._regain(batch)
             try:
-                settled, claimed = self._within_limit(
-                    lambda driver: driver.exchange(batch, self._queue, limit, holder), batch
-                )
+                return self._send(batch, claim, keep)
             except REFUSED:
-                # One ending that PostgreSQL refuses spoils the batch; settle() isolates it.
-                settled = self._within_limit(lambda driver: driver.settle(batch), batch)
-                claimed = []
-        self._report_lost(batch, {(one.job_id, one.run_no) for one in settled})
+                # One ending that PostgreSQL refuses spoils the batch; written alone it becomes that job's error.
+                self._call([ROLLBACK])
+                self._regain_leases(keep)
+                batch = self._regain(batch)
+                settled = self._connection.call(lambda driver: driver.settle(batch))
+                self._report_lost(batch, settled)
+                batch = []
+                return self._send(batch, claim, ())
+        except DeskClosed:
+            self._pending.extendleft(reversed(batch))
+            raise
+
+    def _send(self, batch: list[Settlement], claim: Claim | None, keep: Sequence[Claimed]) -> list[Claimed]:
+        locked = self._locked
+        calls = compose(
+            batch,
+            claim,
+            locked=locked,
+            keep=[one.id for one in keep],
+            holder=self._holder,
+            keeping=self._keeping,
+        )
+        answers = self._call(calls) if calls else []
+        claimed: list[Claimed] = answers.pop() if claim else []
+        self._locked = {one.id for one in claimed} if claim and claim.by_lock else set()
+        if self._adrift:
+            self._adrift.difference_update(one.id for one in claimed)
+        settled = [one for answer in answers if answer for one in answer]
+        self._report_lost([one for one in batch if one.job_id not in locked], settled)
         return claimed
 
-    def settle(self) -> None:
-        """Write the pending endings now; any thread."""
-        with self._lock:
-            if not (batch := self._take()):
-                return
-            settled = self._within_limit(lambda driver: driver.settle(batch), batch)
-        self._report_lost(batch, {(one.job_id, one.run_no) for one in settled})
-
-    def _within_limit(self, call: Callable[[PostgresDriver], T], batch: list[Settlement]) -> T:
-        """Make one call; on a broken connection the batch is pending again."""
-        driver, severer = self._driver, self._severer
-        if driver is None or severer is None:
-            self._pending.extendleft(reversed(batch))
-            raise DeskClosed("not connected")
+    def _call(self, calls: Sequence[Call[Any]]) -> list[Any]:
         try:
-            with self._control.limit(severer, STOPPING_LIMIT_S if self._control.stopping else CALL_LIMIT_S):
-                return call(driver)
-        except REFUSED:
-            raise
-        except psycopg.Error as error:
-            # Also a server that turned read-only or lost a table: whatever it is, a new connection is the way out.
-            self._pending.extendleft(reversed(batch))
+            return self._connection.call(lambda driver: driver.pipelined(calls))
+        except (DeskClosed, *REFUSED):
+            # The transaction is over, and its locks with it.
+            self._adrift |= self._locked
+            self._locked = set()
             self._doubt_until = time.monotonic() + DOUBT_S
-            self.close()
-            raise DeskClosed(str(error)) from error
+            raise
+
+    def _regain(self, batch: list[Settlement]) -> list[Settlement]:
+        """Lease the rows of endings that lost their locks; those that somebody else took meanwhile are left to them."""
+        adrift = {one.job_id: one.run_no for one in batch if one.job_id in self._adrift}
+        if not adrift:
+            return batch
+        regained = self._lease_again(adrift)
+        if gone := adrift.keys() - regained:
+            log.warning("worker.locks_lost", jobs=len(gone))
+        return [one for one in batch if one.job_id not in gone]
+
+    def _regain_leases(self, keep: Sequence[Claimed]) -> None:
+        if adrift := {one.id: one.run_no for one in keep if one.id in self._adrift}:
+            self._adrift |= adrift.keys() - self._lease_again(adrift)
+
+    def _lease_again(self, run_nos: dict[int, int]) -> set[int]:
+        regained: set[int] = self._call([holding.lease_again(run_nos, self._holder)])[0]
+        self._adrift -= run_nos.keys()
+        return regained
 
     def _take(self) -> list[Settlement]:
         batch = []
@@ -165,12 +208,11 @@ class Desk:
             except IndexError:
                 return batch
 
-    def _settle_doubts(self, holder: Holder) -> None:
+    def _settle_doubts(self) -> None:
         now = time.monotonic()
         if now < self._doubt_until and now >= self._doubt_next:
             self._doubt_next = now + DOUBT_EVERY_S
-            held = self._held()
-            released = self._within_limit(lambda driver: driver.run(_release(holder, held)), [])
+            released = self._call([_release(self._holder, self._held())])[0]
             if released:
                 log.warning("worker.claims_recovered", jobs=len(released))
 
@@ -178,7 +220,8 @@ class Desk:
         # In this order: what ends in between is pending before it stops executing.
         return [*self._executing(), *(one.job_id for one in self._pending.copy())]
 
-    def _report_lost(self, batch: Sequence[Settlement], accepted: set[tuple[int, int]]) -> None:
+    def _report_lost(self, batch: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+        accepted = {(one.job_id, one.run_no) for one in settled}
         for one in batch:
             if (one.job_id, one.run_no) not in accepted:
                 self._on_lost(one)

@@ -12,12 +12,14 @@ from typing import Any
 
 from stoker import logs
 from stoker.body import Ended, run_async, run_sync
+from stoker.context import Ctx
 from stoker.drivers.base import Claimed, Holder
 from stoker.errors import FAILED
 from stoker.job import Job
 from stoker.registry import Registry
+from stoker.run_signal import Reason
 from worker_proc.control import Control
-from worker_proc.desk import Desk
+from worker_proc.desk import Claims, Desk
 from worker_proc.runs import Run, Runs
 
 log = logs.get("worker")
@@ -46,19 +48,26 @@ class ParallelLanes:
         """How many lanes are free."""
         return len(self._free)
 
-    def take(self, claimed: list[Claimed], holder: Holder) -> None:
+    def take(self, claims: Claims, holder: Holder) -> None:
         """Begin every job in a lane of its own."""
-        for one in claimed:
+        for one in claims.jobs:
             lane = self._free.popleft()
             job = self._registry.get(one.name)
             if job is None:
-                run = self._runs.begin(one, None, lane=lane, holder=holder, unwind=lambda _: _told_only)
+                run = self._runs.begin(one, None, lane=lane, holder=holder, unwind=_told_only)
                 self._end(run, None)
             elif job.is_async:
                 self._begin_async(job, one, lane, holder)
             else:
-                run = self._runs.begin(one, job, lane=lane, holder=holder, unwind=lambda _: _told_only)
+                run = self._runs.begin(one, job, lane=lane, holder=holder, unwind=_told_only)
                 self._threads.submit(self._run_in_thread, run, job)
+
+    def lease(self, run: Run) -> None:
+        """Every job is leased here."""
+
+    def by_lock(self) -> bool:
+        """Never: one transaction cannot be many jobs' that end at any time."""
+        return False
 
     def busy(self) -> bool:
         """True while a body executes or its ending is not yet with the desk."""
@@ -80,20 +89,21 @@ class ParallelLanes:
     def _begin_async(self, job: Job[..., Any], claimed: Claimed, lane: int, holder: Holder) -> None:
         mine: list[asyncio.Task[Ended]] = []
 
-        def cancel(_: str) -> None:
+        def cancel(run: Run, reason: Reason) -> None:
             self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in mine])
 
         def begin() -> None:
-            task = self._loop.create_task(run_async(job, claimed, run.ctx, self._registry))
+            ctx = Ctx(claimed=claimed, run=run)
+            task = self._loop.create_task(run_async(job, claimed, ctx, self._registry))
             mine.append(task)
             self._tasks.add(task)
             task.add_done_callback(lambda task: self._end_task(run, task))
 
-        run = self._runs.begin(claimed, job, lane=lane, holder=holder, unwind=lambda _: cancel)
+        run = self._runs.begin(claimed, job, lane=lane, holder=holder, unwind=cancel)
         self._loop.call_soon_threadsafe(begin)
 
     def _run_in_thread(self, run: Run, job: Job[..., Any]) -> None:
-        self._end(run, run_sync(job, run.claimed, run.ctx, self._registry))
+        self._end(run, run_sync(job, run.claimed, Ctx(claimed=run.claimed, run=run), self._registry))
 
     def _end_task(self, run: Run, task: asyncio.Task[Ended]) -> None:
         self._tasks.discard(task)
@@ -111,5 +121,5 @@ class ParallelLanes:
         self._control.wake_main()
 
 
-def _told_only(reason: str) -> None:
+def _told_only(run: Run, reason: Reason) -> None:
     """A thread cannot be unwound; the parent kills the process when the time is over."""

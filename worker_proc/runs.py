@@ -8,15 +8,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from stoker import logs
 from stoker.body import Ended
-from stoker.context import Ctx
 from stoker.drivers.base import Claimed, Holder, Settlement
 from stoker.job import Job
-from stoker.run_signal import AbortSource, Reason, RunSignal
+from stoker.run_signal import Reason, RunSignal
 from stoker.settings import Settings
 from stoker.verdict import OUTCOME_LABEL, judge
 from worker_proc import copies
@@ -31,21 +30,37 @@ FAR_NS: Final = 1_000_000_000
 log = logs.get("worker")
 
 
-@dataclass(slots=True, eq=False)
-class Run:
-    """One executing body. `unwind` makes it end: an interrupt, a cancelled task, or nothing for a thread."""
+# Makes a body end: an interrupt, a cancelled task, or nothing for a thread.
+Unwind = Callable[["Run", Reason], None]
 
-    token: int
-    lane: int
-    claimed: Claimed
-    job: Job[..., Any] | None
-    host: int
-    started: int
-    soft: int
-    signal: RunSignal
-    ctx: Ctx
-    unwind: Callable[[str], None]
-    unwound: set[Reason] = field(default_factory=set)
+
+class Run:
+    """One executing body."""
+
+    __slots__ = ("_runs", "claimed", "host", "job", "lane", "signal", "soft", "started", "token", "unwind", "unwound")
+
+    def __init__(
+        self, runs: Runs, token: int, lane: int, claimed: Claimed, job: Job[..., Any] | None, host: int, unwind: Unwind
+    ) -> None:
+        self._runs = runs
+        self.token = token
+        self.lane = lane
+        self.claimed = claimed
+        self.job = job
+        self.host = host
+        self.unwind = unwind
+        self.signal = RunSignal()
+        self.unwound: tuple[Reason, ...] = ()
+        self.started = time.monotonic_ns()
+        self.soft = self.started + int(job.timeout * 1e9) if job and job.timeout else 0
+
+    def time_left(self) -> float | None:
+        """Seconds until the timeout or the end of a drain."""
+        return self._runs.time_left(self)
+
+    def lease(self) -> None:
+        """Have the job held by a lease from here on."""
+        self._runs.lease(self)
 
 
 @dataclass(slots=True)
@@ -59,8 +74,11 @@ class Tally:
 class Runs:
     """Begins and ends runs (any thread), aborts and unwinds them (control thread)."""
 
-    def __init__(self, control: Control, *, settings: Settings, names: Sequence[str]) -> None:
+    def __init__(
+        self, control: Control, *, settings: Settings, names: Sequence[str], lease: Callable[[Run], None]
+    ) -> None:
         self._control = control
+        self.lease = lease
         self._settings = settings
         self._pid = os.getpid()
         self._slot = control.slot
@@ -70,7 +88,7 @@ class Runs:
         self._executing: dict[int, Run] = {}
         # Lanes end on their own threads; a counter has one writer at a time.
         self._lock = threading.Lock()
-        self._drain = AbortSource(reason="drain")
+        self._draining = False
         self.tally = Tally()
 
     def begin(
@@ -80,20 +98,18 @@ class Runs:
         *,
         lane: int,
         holder: Holder,
-        unwind: Callable[[int], Callable[[str], None]],
+        unwind: Unwind,
     ) -> Run:
-        """Name the body on the board and give it its signal."""
+        """Name the body on the board."""
         token = next(self._tokens)
-        started = time.monotonic_ns()
-        soft = started + int(job.timeout * 1e9) if job and job.timeout else 0
-        hard = soft + int(self._settings.kill_after * 1e9) if soft else 0
-        signal = RunSignal(self._drain)
-        ctx = Ctx(claimed=claimed, signal=signal, time_left=lambda: self._time_left(soft))
-        run = Run(token, lane, claimed, job, holder.host, started, soft, signal, ctx, unwind(token))
+        run = Run(self, token, lane, claimed, job, holder.host, unwind)
+        hard = run.soft + int(self._settings.kill_after * 1e9) if run.soft else 0
         with self._lock:
             self._executing[token] = run
-            self._slot.fill_lane(lane, job_id=claimed.id, run_no=claimed.run_no, started=started, soft=soft, hard=hard)
+            self._slot.fill_lane(lane, claimed.id, claimed.run_no, run.started, run.soft, hard)
             self._slot[SlotWord.IN_FLIGHT] = len(self._executing)
+        if self._draining:
+            run.signal.abort("drain")
         if job and job.timeout and job.timeout < BEAT_S:
             self._control.look_soon()
         return run
@@ -165,7 +181,9 @@ class Runs:
 
     def abort_for_drain(self) -> None:
         """Tell every run, present and future, that this process is to end."""
-        self._drain.fire()
+        self._draining = True
+        for run in self.executing:
+            run.signal.abort("drain")
 
     def cancel(self, message: Cancel) -> None:
         """Abort and unwind the run the message names, if it is still executing."""
@@ -189,12 +207,16 @@ class Runs:
                 self._end_now(run, "drain")
         return min(due, unwind_at) if unwind_at > now else due
 
+    def lose(self, run: Run) -> None:
+        """The job is not ours any more: its run writes nothing and ends (any thread)."""
+        self._end_now(run, "lease_lost")
+
     def _end_now(self, run: Run, reason: Reason) -> None:
         if reason not in run.unwound:
-            run.unwound.add(reason)
+            run.unwound = (*run.unwound, reason)
             if reason not in run.signal.reasons:
                 run.signal.abort(reason)
-            run.unwind(reason)
+            run.unwind(run, reason)
 
     def _drain_unwinds_at(self) -> int:
         """When bodies that ignored the drain are unwound: a little before its deadline, so they can be handed back."""
@@ -209,6 +231,7 @@ class Runs:
         own = self._control.close_deadline
         return min(board or own, own or board)
 
-    def _time_left(self, soft: int) -> float | None:
-        deadlines = [deadline for deadline in (soft, self._drain_deadline()) if deadline]
+    def time_left(self, run: Run) -> float | None:
+        """Seconds until the run's timeout or the end of the drain."""
+        deadlines = [deadline for deadline in (run.soft, self._drain_deadline()) if deadline]
         return max(0.0, (min(deadlines) - time.monotonic_ns()) / 1e9) if deadlines else None

@@ -1,46 +1,68 @@
-"""One lane: a small batch of reserved jobs, run in order in the main thread."""
+"""One lane: a small batch of jobs, leased or locked, run in order in the main thread."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from stoker import logs
 from stoker.body import Ended, run_async, run_sync
+from stoker.context import Ctx
 from stoker.drivers.base import Claimed, Holder
 from stoker.job import Job
 from stoker.registry import Registry
+from stoker.run_signal import Reason
+from stoker.shield import shielded
 from worker_proc.batching import Batching
 from worker_proc.board import Phase, Word
 from worker_proc.control import Control, start_thread
-from worker_proc.desk import Desk, DeskClosed
+from worker_proc.desk import Claims, Desk
+from worker_proc.desk_connection import DeskClosed
 from worker_proc.linux import boottime_ns
 from worker_proc.runs import Run, Runs
 from worker_proc.unwind import Unwinder
 
-# A head that runs longer than this keeps nobody waiting: what is reserved behind it is handed back.
+# A head that runs longer than this keeps nobody waiting: its row lock becomes a lease, what is behind it is let go.
 LONG_NS: Final = 20_000_000
 
 log = logs.get("worker")
 
 
 class SerialLane:
-    """Executes one body at a time. While a long one runs, a clerk writes what is finished and hands back the rest."""
+    """Executes one body at a time. While a long one runs, a clerk writes what is finished and lets go of the rest."""
 
-    def __init__(self, control: Control, *, desk: Desk, runs: Runs, registry: Registry, cap: int) -> None:
+    def __init__(
+        self,
+        control: Control,
+        *,
+        desk: Desk,
+        runs: Runs,
+        registry: Registry,
+        cap: int,
+        row_locks: bool,
+        ack_each: bool,
+    ) -> None:
         self._control = control
         self._desk = desk
         self._runs = runs
         self._registry = registry
+        self._row_locks = row_locks
+        self._ack_each = ack_each
         self._batching = Batching(cap=cap)
+        self._last: Job[..., Any] | None = None
         self._reserved: deque[Claimed] = deque()
+        # Held while main begins a body or the clerk takes what is unstarted, so that each sees all of the other's step.
+        self._starting = threading.Lock()
+        self._locked = False
         self._unwinder = Unwinder()
         self._clerk_called = threading.Event()
         self._watched = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: tuple[int, asyncio.Task[Ended]] | None = None
 
     def start(self) -> None:
         """Take over the unwinding signal and start the clerk. Main thread only."""
@@ -49,20 +71,36 @@ class SerialLane:
 
     def room(self) -> int:
         """How many jobs to claim next."""
-        return self._batching.next()
+        return 1 if self._acks(self._last) else self._batching.next()
 
-    def take(self, claimed: list[Claimed], holder: Holder) -> None:
+    def by_lock(self) -> bool:
+        """True when the next jobs are likely to be short."""
+        return self._last is not None and self._lockable(self._last)
+
+    def take(self, claims: Claims, holder: Holder) -> None:
         """Run a batch to its end, or until a stop or the clerk takes the rest away."""
-        self._reserved.extend(claimed)
-        if len(claimed) > 1 and not self._watched:
+        jobs: Sequence[Claimed] = claims.jobs
+        self._locked = claims.locked
+        if claims.locked and jobs:
+            jobs = self._leading(jobs)
+        self._reserved.extend(jobs)
+        if (len(jobs) > 1 or self._locked) and not self._watched:
             self._control.look_soon()
         while self._may_start(holder):
-            try:
-                job = self._reserved.popleft()
-            except IndexError:
+            if not self._execute_next(holder):
                 return
-            self._execute(job, holder)
-        self._hand_back()
+            if self._acks(self._last):
+                break
+        self._let_go([*self._reserved])
+
+    def lease(self, run: Run) -> None:
+        """Turn the row lock of the executing job into a lease, if it has one (its own thread). Raises Aborted."""
+        if self._locked:
+            with shielded, self._starting:
+                self._reserved.clear()
+                self._lease([run])
+        if "lease_lost" in run.signal.reasons:
+            run.signal.raise_if_aborted()
 
     def busy(self) -> bool:
         """Never between turns: bodies run inside them."""
@@ -82,52 +120,91 @@ class SerialLane:
         return not self._control.stopping and self._control.board[Word.PHASE] == Phase.RUNNING
 
     def _may_start(self, holder: Holder) -> bool:
-        # A host that slept between claim and start may have been judged dead: what it reserved runs elsewhere.
+        if not self._accepting():
+            return False
+        # A host that slept between claim and start may have been judged dead: what it leased runs elsewhere.
         board = self._control.board
-        return self._accepting() and board[Word.HOST_ID] == holder.host and board.lease_trusted(boottime_ns())
+        return self._locked or (board[Word.HOST_ID] == holder.host and board.lease_trusted(boottime_ns()))
 
-    def _execute(self, claimed: Claimed, holder: Holder) -> None:
-        job = self._registry.get(claimed.name)
+    def _acks(self, job: Job[..., Any] | None) -> bool:
+        return job is not None and (self._ack_each or job.ack_each)
+
+    def _lockable(self, job: Job[..., Any]) -> bool:
+        return self._row_locks and not job.lease and self._batching.is_short(job.name)
+
+    def _leading(self, jobs: Sequence[Claimed]) -> Sequence[Claimed]:
+        """The short ones that come first; when there is none, the first alone, leased. The rest is let go."""
+        names = []
+        for one in jobs:
+            job = self._registry.get(one.name)
+            # One that may have killed its process runs where a death is its own for certain.
+            if job is None or job.lease or one.crashes:
+                break
+            names.append(one.name)
+        if count := self._batching.leading(names):
+            return jobs[:count]
+        self._desk.settle(keep=jobs[:1])
+        self._locked = False
+        return [] if self._desk.lost(jobs[0]) else jobs[:1]
+
+    def _execute_next(self, holder: Holder) -> bool:
+        with self._starting:
+            if not self._reserved:
+                return False
+            claimed = self._reserved.popleft()
+            job = self._registry.get(claimed.name)
+            run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._unwind)
+        seconds = self._runs.end(run, self._execute(run, job, claimed), keep=self._desk.add)
+        self._last = job
+        if job is not None:
+            self._batching.observe(claimed.name, seconds)
+        return True
+
+    def _execute(self, run: Run, job: Job[..., Any] | None, claimed: Claimed) -> Ended | None:
         if job is None:
-            run = self._runs.begin(claimed, None, lane=0, holder=holder, unwind=lambda _: _leave_alone)
-            ended = None
-        elif job.is_async:
-            run, ended = self._execute_async(job, claimed, holder)
-        else:
-            run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._interrupt)
-            self._unwinder.name(run.token)
-            ended = run_sync(job, claimed, run.ctx, self._registry, gate=self._unwinder)
-        self._batching.observe(self._runs.end(run, ended, keep=self._desk.add))
+            return None
+        if job.is_async:
+            return self._execute_async(run, job)
+        self._unwinder.name(run.token)
+        return run_sync(job, claimed, Ctx(claimed=claimed, run=run), self._registry, gate=self._unwinder)
 
-    def _execute_async(self, job: Job[..., Any], claimed: Claimed, holder: Holder) -> tuple[Run, Ended]:
+    def _execute_async(self, run: Run, job: Job[..., Any]) -> Ended:
         loop = self._event_loop()
-        tasks: list[asyncio.Task[Ended]] = []
-
-        def cancel(_: str) -> None:
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-
-        run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=lambda _: cancel)
-        tasks.append(loop.create_task(run_async(job, claimed, run.ctx, self._registry)))
+        task = loop.create_task(run_async(job, run.claimed, Ctx(claimed=run.claimed, run=run), self._registry))
+        self._task = run.token, task
         try:
-            return run, loop.run_until_complete(tasks[0])
+            return loop.run_until_complete(task)
         except asyncio.CancelledError as error:
             # Cancelled before its first step, so the body could not say it itself.
-            return run, Ended(False, None, error)
-
-    def _interrupt(self, token: int) -> Callable[[str], None]:
-        return lambda reason: self._unwinder.strike(token, reason)
+            return Ended(False, None, error)
+        finally:
+            self._task = None
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         return self._loop
 
-    def _hand_back(self) -> None:
-        while True:
-            try:
-                self._desk.hand_back([self._reserved.pop()])
-            except IndexError:
-                return
+    def _cancel(self, token: int) -> None:
+        if self._task is not None and self._task[0] == token:
+            self._task[1].cancel()
+
+    def _let_go(self, unstarted: Sequence[Claimed]) -> None:
+        self._reserved.clear()
+        if not self._locked:
+            self._desk.hand_back(unstarted)
+
+    def _lease(self, executing: Sequence[Run]) -> None:
+        """Write what ended, lease what executes, free the rest; a run whose lock is lost already is ended."""
+        try:
+            self._desk.settle(keep=[run.claimed for run in executing])
+        except DeskClosed as error:
+            # The endings are pending again; main connects anew when the body is over.
+            log.warning("worker.settle_postponed", error=str(error))
+        self._locked = False
+        for run in executing:
+            if self._desk.lost(run.claimed):
+                self._runs.lose(run)
 
     # On the control thread
 
@@ -137,15 +214,25 @@ class SerialLane:
             return now + LONG_NS
         # Said before looking: main reserves first and then asks whether we watch, so one of us sees the other.
         self._watched = False
-        if not self._reserved and not self._desk.pending:
+        if not self._reserved and not self._desk.pending and not self._desk.holds_locks:
             return now + 50 * LONG_NS
         self._watched = True
-        executing = self._runs.executing
-        overdue = (executing[0].started if executing else now) + LONG_NS
-        if now < overdue and self._accepting():
-            return overdue
+        if (due := self._overdue_at(now)) > now and self._accepting():
+            return due
         self._clerk_called.set()
         return now + LONG_NS
+
+    def _overdue_at(self, now: int) -> int:
+        executing = self._runs.executing
+        return (executing[0].started if executing else now) + LONG_NS
+
+    def _unwind(self, run: Run, reason: Reason) -> None:
+        if run.job is None:
+            return
+        if run.job.is_async:
+            self._event_loop().call_soon_threadsafe(self._cancel, run.token)
+        else:
+            self._unwinder.strike(run.token, reason)
 
     # On the clerk's thread
 
@@ -153,15 +240,9 @@ class SerialLane:
         while True:
             self._clerk_called.wait()
             self._clerk_called.clear()
-            if not self._runs.executing:
-                continue
-            self._hand_back()
-            try:
-                self._desk.settle()
-            except DeskClosed as error:
-                # The endings are pending again; main connects anew when the body is over.
-                log.warning("worker.settle_postponed", error=str(error))
-
-
-def _leave_alone(reason: str) -> None:
-    """There is no body to unwind."""
+            with self._starting:
+                executing = self._runs.executing
+                if not executing or (self._overdue_at(now := time.monotonic_ns()) > now and self._accepting()):
+                    continue
+                self._let_go([*self._reserved])
+            self._lease(executing)

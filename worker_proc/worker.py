@@ -11,7 +11,8 @@ from stoker.hooks import run_start_hooks, run_stop_hooks
 from stoker.settings import Settings
 from worker_proc.board import Phase, SlotState, SlotWord, Word
 from worker_proc.control import Control
-from worker_proc.desk import Desk, DeskClosed
+from worker_proc.desk import Desk
+from worker_proc.desk_connection import DeskClosed
 from worker_proc.linux import boottime_ns
 from worker_proc.messages import AnyMessage, Cancel, Closed, ForkSpec, Ready, WaitingForDatabase
 from worker_proc.parallel import ParallelLanes
@@ -34,7 +35,7 @@ class Worker(Role):
         self._spec = spec
         self._settings = settings
         self._registry = registry.current()
-        self._runs = Runs(control, settings=settings, names=spec.names)
+        self._runs = Runs(control, settings=settings, names=spec.names, lease=lambda run: self._lanes.lease(run))
         self._desk = Desk(
             control,
             settings=settings,
@@ -50,7 +51,16 @@ class Worker(Role):
     def _make_lanes(self, lanes: int) -> SerialLane | ParallelLanes:
         desk, runs, declared = self._desk, self._runs, self._registry
         if lanes == 1:
-            return SerialLane(self.control, desk=desk, runs=runs, registry=declared, cap=self._settings.batch)
+            queue = self._settings.queues.get(self._spec.queue)
+            return SerialLane(
+                self.control,
+                desk=desk,
+                runs=runs,
+                registry=declared,
+                cap=self._settings.batch,
+                row_locks=self._settings.row_locks == "auto",
+                ack_each=queue is not None and queue.ack == "each",
+            )
         return ParallelLanes(self.control, desk=desk, runs=runs, registry=declared, lanes=lanes)
 
     def boot(self) -> None:
@@ -76,14 +86,14 @@ class Worker(Role):
             self._desk.settle()
             return self._settings.poll_every
         holder = Holder(self.control.board[Word.HOST_ID], self._spec.claim_no)
-        claimed = self._desk.exchange(room, holder)
-        self.control.slot[SlotWord.MORE] = len(claimed) == room
+        claims = self._desk.exchange(room, holder, by_lock=self._lanes.by_lock())
+        self.control.slot[SlotWord.MORE] = claims.full
         self.control.slot[SlotWord.CLAIMS] += 1
-        if self.control.stopping:
-            self._desk.hand_back(claimed)
-        else:
-            self._lanes.take(claimed, holder)
-        return 0.0 if claimed or self._desk.pending else self._settings.poll_every
+        if not self.control.stopping:
+            self._lanes.take(claims, holder)
+        elif not claims.locked:
+            self._desk.hand_back(claims.jobs)
+        return 0.0 if claims.jobs or self._desk.pending or self._desk.may_have_more else self._settings.poll_every
 
     def _may_claim(self) -> bool:
         board = self.control.board
@@ -109,7 +119,7 @@ class Worker(Role):
 
     def drain(self) -> Closed:
         """Wait for the bodies, write every ending, and stay until told to close."""
-        while self._lanes.busy() or self._desk.pending:
+        while self._lanes.busy() or self._desk.pending or self._desk.holds_locks:
             self.control.wait(self._settle_once())
         while not self.control.told_to_close:
             self.control.wait(1.0)

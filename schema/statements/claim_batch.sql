@@ -1,7 +1,9 @@
 -- Who: a worker's desk. Locks: the picked jobs rows, SKIP LOCKED, in claim order. Index: jobs_ready.
+-- Looks behind the mark (priority, pos) only, so that it never walks what was claimed before.
 with picked as materialized (
     select id from stoker.jobs
-    where queue = %(queue)s and state = 'ready'
+    where queue = %(queue)s and state = 'ready' and (priority, pos) > (%(mark_priority)s::smallint, %(mark_pos)s::bigint)
+      and not id = any (array(select job_id from stoker.suspects))
     order by priority, pos
     limit %(limit)s
     for no key update skip locked
@@ -11,4 +13,4 @@ set state = 'running', host = %(host)s, claim_no = %(claim_no)s, run_no = j.run_
     claimed_at = clock_timestamp(), run_at = null
 -- As an array, so that even a plan made for any parameters fetches these rows by their ids.
 where j.id = any (array(select id from picked))
-returning j.id, j.run_no, j.queue, j.name, j.payload::text, j.attempt, j.max_attempts, j.priority, j.tenant, j.crashes, j.put_off, j.pos
+returning j.id, j.run_no, j.name, j.payload::text, j.attempt, j.max_attempts, j.priority, j.tenant, j.crashes, j.put_off, j.pos

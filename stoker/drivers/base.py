@@ -49,7 +49,10 @@ class Holder(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """A job as its claim returned it; `payload` is still text. `run_no` is the fence of every later write."""
+    """A job as its claim returned it; `payload` is still text. `run_no` is the fence of every later write.
+
+    `pos` is its place in line within its priority.
+    """
 
     id: int
     run_no: int
@@ -62,6 +65,7 @@ class Claimed(Struct, frozen=True):
     tenant: str | None
     crashes: int
     put_off: int
+    pos: int = 0
 
 
 class Settlement(Struct, frozen=True, kw_only=True):

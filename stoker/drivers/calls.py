@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
-import orjson
 from msgspec import convert
 
-from stoker.drivers.base import Claimed, Holder, JobView, Settled, Settlement
+from stoker.drivers.base import JobView
 from stoker.settings import Settings
 from stoker.sql import statement
 
 T = TypeVar("T")
 Rows = Sequence[tuple[Any, ...]]
 
-KEEP_ATTEMPTS = 50
 _JOB_FIELDS = (
     *("id", "name", "queue", "state", "attempt", "max_attempts", "priority", "run_at", "created_at", "started_at"),
     *("finished_at", "tenant", "idempotency_key", "run_no", "crashes", "lost", "payload", "error", "result"),
@@ -48,64 +46,6 @@ class Keeping:
         """As the settings say: a retention of 0 keeps nothing."""
         keep = settings.retention
         return cls(done=keep.done > 0, dead=keep.dead > 0, cancelled=keep.cancelled > 0, notify=settings.notify)
-
-
-def claim(queue: str, limit: int, holder: Holder) -> Call[list[Claimed]]:
-    """Mark ready jobs running, in order of priority and place."""
-    params = {"queue": queue, "limit": limit, "host": holder.host, "claim_no": holder.claim_no}
-    return Call(statement("claim_batch"), params, _read_claimed)
-
-
-def _read_claimed(rows: Rows) -> list[Claimed]:
-    # An UPDATE returns its rows in any order; the last column is the place in line.
-    priority, place = 7, 11
-    return [Claimed(*row[:place]) for row in sorted(rows, key=lambda row: (row[priority], row[place]))]
-
-
-def settle_done(settlements: Sequence[Settlement], keeping: Keeping) -> Call[list[Settled]]:
-    """Record runs that returned."""
-    params = {
-        "ids": [s.job_id for s in settlements],
-        "run_nos": [s.run_no for s in settlements],
-        "results": [s.result for s in settlements],
-        "keep": keeping.done,
-    }
-    return Call(statement("settle_done"), params, _read_settled)
-
-
-def settle_batch(settlements: Sequence[Settlement], keeping: Keeping) -> Call[list[Settled]]:
-    """Record every other ending."""
-    params = {
-        "ids": [s.job_id for s in settlements],
-        "run_nos": [s.run_no for s in settlements],
-        "outcomes": [s.outcome for s in settlements],
-        # psycopg refuses a list of whole numbers and others.
-        "delays": [float(s.delay) for s in settlements],
-        "errors": [None if s.error is None else orjson.dumps(s.error).decode() for s in settlements],
-        "crashed": [s.crashed for s in settlements],
-        "started_ago": [float(s.started_ago) for s in settlements],
-        "keep_dead": keeping.dead,
-        "keep_cancelled": keeping.cancelled,
-        "keep_attempts": KEEP_ATTEMPTS,
-        "notify": keeping.notify,
-    }
-    return Call(statement("settle_batch"), params, _read_settled)
-
-
-def settle(settlements: Sequence[Settlement], keeping: Keeping) -> list[Call[list[Settled]]]:
-    """The one or two calls that record these endings."""
-    done = [s for s in settlements if s.outcome == "completed"]
-    others = [s for s in settlements if s.outcome != "completed"]
-    calls = []
-    if done:
-        calls.append(settle_done(done, keeping))
-    if others:
-        calls.append(settle_batch(others, keeping))
-    return calls
-
-
-def _read_settled(rows: Rows) -> list[Settled]:
-    return [Settled(*row) for row in rows]
 
 
 def promote_due(limit: int) -> Call[list[str]]:

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, DataError, IntegrityError
-from psycopg.errors import ProgramLimitExceeded, StatementTooComplex, UniqueViolation
+from psycopg.errors import ProgramLimitExceeded, StatementTooComplex
 from psycopg.rows import tuple_row
 
-from stoker.drivers import calls, enqueueing
+from stoker.drivers import calls, holding, storing
 from stoker.drivers.base import (
     CancelResult,
     Claimed,
@@ -25,8 +25,7 @@ from stoker.drivers.base import (
     State,
 )
 from stoker.drivers.calls import Call, Keeping
-from stoker.errors import JobDuplicate, JobNotCancellable, JobNotFound
-from stoker.sql import statement
+from stoker.errors import JobNotCancellable, JobNotFound
 
 T = TypeVar("T")
 
@@ -46,40 +45,24 @@ class PostgresDriver:
         return call.read(_cursor(self.conn).execute(call.statement, call.params).fetchall())
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Store jobs, in order: one statement for one, COPY for many without keys."""
-        try:
-            if len(jobs) == 1:
-                return [_allowed(jobs[0], self.run(enqueueing.enqueue_one(jobs[0], notify=self.keeping.notify)))]
-            if enqueueing.can_copy(jobs):
-                return self._copy(jobs)
-            return self.run(enqueueing.enqueue_batch(jobs, notify=self.keeping.notify))
-        except UniqueViolation as error:
-            raise _duplicate(error, jobs) from error
-
-    def _copy(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        with self.conn.transaction() if self.conn.autocommit else nullcontext():
-            ids = self.run(enqueueing.reserve_numbers(len(jobs)))
-            with _cursor(self.conn).copy(statement("copy_jobs")) as copy:
-                for job_id, job in zip(ids, jobs, strict=True):
-                    copy.write_row(enqueueing.copy_row(job_id, job))
-            if self.keeping.notify:
-                self.run(enqueueing.notify_ready({job.queue for job in jobs}))
-        return [Enqueued(job_id, True) for job_id in ids]
+        """Store jobs, in order: one statement for one or for keyed ones, COPY for many."""
+        return storing.store(self.conn, jobs, notify=self.keeping.notify)
 
     def claim(self, queue: str, limit: int, holder: Holder) -> list[Claimed]:
         """Mark ready jobs running."""
-        return self.run(calls.claim(queue, limit, holder))
+        return self.run(holding.claim(queue, limit, holder))
 
-    def exchange(
-        self, settlements: Sequence[Settlement], queue: str, limit: int, holder: Holder
-    ) -> tuple[list[Settled], list[Claimed]]:
-        """Settle and claim in one round trip and one transaction. Raises what psycopg raises; then nothing happened."""
-        pending: list[Call[Any]] = [*calls.settle(settlements, self.keeping), calls.claim(queue, limit, holder)]
+    def pipelined(self, sent: Sequence[Call[Any]]) -> list[Any]:
+        """Send several calls in one round trip and read their answers. Raises what psycopg raises.
+
+        What is not between `begin` and `commit` is one transaction.
+        """
         with self.conn.pipeline():
-            cursors = [_cursor(self.conn).execute(call.statement, call.params) for call in pending]
-        answers = [call.read(cursor.fetchall()) for call, cursor in zip(pending, cursors, strict=True)]
-        claimed: list[Claimed] = answers.pop()
-        return [settled for answer in answers for settled in answer], claimed
+            cursors = [_cursor(self.conn).execute(call.statement, call.params) for call in sent]
+        return [
+            call.read(cursor.fetchall() if cursor.description else ())
+            for call, cursor in zip(sent, cursors, strict=True)
+        ]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """Record how runs ended; a row PostgreSQL refuses becomes dead with that error and stops no other."""
@@ -91,7 +74,7 @@ class PostgresDriver:
             return [settled for one in settlements for settled in self.settle([one])]
 
     def _settle_all(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        pending = calls.settle(settlements, self.keeping)
+        pending = holding.settle(settlements, self.keeping)
         with self.conn.transaction() if len(pending) > 1 else nullcontext():
             return [settled for call in pending for settled in self.run(call)]
 
@@ -140,24 +123,7 @@ class AsyncPostgresDriver:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs, in order."""
-        try:
-            if len(jobs) == 1:
-                return [_allowed(jobs[0], await self.run(enqueueing.enqueue_one(jobs[0], notify=self.keeping.notify)))]
-            if enqueueing.can_copy(jobs):
-                return await self._copy(jobs)
-            return await self.run(enqueueing.enqueue_batch(jobs, notify=self.keeping.notify))
-        except UniqueViolation as error:
-            raise _duplicate(error, jobs) from error
-
-    async def _copy(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        async with self.conn.transaction() if self.conn.autocommit else nullcontext():
-            ids = await self.run(enqueueing.reserve_numbers(len(jobs)))
-            async with _async_cursor(self.conn).copy(statement("copy_jobs")) as copy:
-                for job_id, job in zip(ids, jobs, strict=True):
-                    await copy.write_row(enqueueing.copy_row(job_id, job))
-            if self.keeping.notify:
-                await self.run(enqueueing.notify_ready({job.queue for job in jobs}))
-        return [Enqueued(job_id, True) for job_id in ids]
+        return await storing.store_async(self.conn, jobs, notify=self.keeping.notify)
 
     async def cancel(self, job_id: int, reason: str) -> CancelResult:
         """Cancel now or store the request."""
@@ -182,18 +148,6 @@ def _cursor(conn: Connection[Any]) -> Cursor[tuple[Any, ...]]:
 
 def _async_cursor(conn: AsyncConnection[Any]) -> AsyncCursor[tuple[Any, ...]]:
     return AsyncCursor(conn, row_factory=tuple_row)
-
-
-def _allowed(job: NewJob, stored: Enqueued) -> Enqueued:
-    if job.on_conflict == "error" and not stored.created:
-        raise JobDuplicate(name=job.name, key=job.idempotency_key or "", job_id=stored.id, tenant=job.tenant)
-    return stored
-
-
-def _duplicate(error: UniqueViolation, jobs: Sequence[NewJob]) -> JobDuplicate:
-    holder = int(error.diag.message_detail or 0)
-    named = next((job for job in jobs if job.idempotency_key and job.idempotency_key in str(error)), jobs[0])
-    return JobDuplicate(name=named.name, key=named.idempotency_key or "", job_id=holder, tenant=named.tenant)
 
 
 def _cancelled(job_id: int, result: str, state: str | None) -> CancelResult:

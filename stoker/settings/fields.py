@@ -32,6 +32,7 @@ SCALARS: dict[str, Reader] = {
     "max_crashes": whole(1, 100),
     "poll_every": duration(0.01, 60),
     "batch": whole(1, 1000),
+    "row_locks": choice("auto", "off"),
     "max_payload": size(_KIB, 128 * _MIB),
     "max_result": size(0, 16 * _MIB),
     "notify": flag,
@@ -46,6 +47,7 @@ RETENTION: dict[str, Reader] = {state: duration(0, 3650 * _DAY) for state in ("d
 
 QUEUE: dict[str, Reader] = {
     "processes": whole(1, 256),
+    "ack": choice("batch", "each"),
     "concurrency": whole(1, 1000),
     "max_jobs": whole(1, 10**9),
     "max_rss": size(_MIB, 2**50),

@@ -7,6 +7,8 @@ import msgspec
 from stoker.settings.machine import default_processes
 from stoker.urls import redact_url
 
+AckMode = Literal["batch", "each"]
+RowLocks = Literal["auto", "off"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -19,6 +21,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_jobs: int | None = None
     max_rss: int | None = None
     jitter: float = 0.1
+    ack: AckMode = "batch"
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_boot_failures: int = 5
     max_crashes: int = 3
     poll_every: float = 1.0
-    batch: int = 200
+    batch: int = 500
+    row_locks: RowLocks = "auto"
     max_payload: int = 1024 * 1024
     max_result: int = 64 * 1024
     notify: bool = True

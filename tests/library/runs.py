@@ -10,6 +10,17 @@ from stoker.drivers.base import Claimed
 from stoker.registry import current
 
 
+class _Running:
+    def __init__(self, signal: RunSignal) -> None:
+        self.signal = signal
+
+    def time_left(self) -> float | None:
+        return 12.5
+
+    def lease(self) -> None:
+        """It is one."""
+
+
 def claimed(
     payload: Any = None, *, name: str = "work", attempt: int = 1, max_attempts: int = 20, put_off: int = 0
 ) -> Claimed:
@@ -31,7 +42,7 @@ def claimed(
 
 def context(run: Claimed | None = None, signal: RunSignal | None = None) -> Ctx:
     """What a handler would get."""
-    return Ctx(claimed=run or claimed(), signal=signal or RunSignal(), time_left=lambda: 12.5)
+    return Ctx(claimed=run or claimed(), run=_Running(signal or RunSignal()))
 
 
 def run(job: Job[..., Any], payload: Any = None, *, gate: Gate | None = None) -> Ended:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from stoker import Aborted, RunSignal
-from stoker.run_signal import AbortSource, Reason, strongest
+from stoker.run_signal import Reason, strongest
 from tests.support import until
 
 
@@ -161,21 +161,12 @@ def _closed(*_: object) -> None:
     raise RuntimeError("Event loop is closed")
 
 
-def test_sources_abort_what_is_attached_now_and_later() -> None:
-    drain = AbortSource(reason="drain")
-    early, other = RunSignal(drain), RunSignal()
-    drain.fire()
-    late = RunSignal(drain)
-    assert (early.reasons, late.reasons, other.reasons) == (("drain",), ("drain",), ())
-
-
-def test_a_closed_signal_is_handed_back() -> None:
-    drain, cancel = AbortSource(reason="drain"), AbortSource(reason="cancel")
-    signal, calls = RunSignal(drain, cancel), list[int]()
+def test_a_closed_signal_calls_nobody() -> None:
+    signal, calls = RunSignal(), list[int]()
     signal.on_abort(lambda: calls.append(1))
     signal.close()
-    drain.fire()
-    assert (signal.aborted, calls, drain._attached, cancel._attached) == (False, [], set(), set())
+    signal.abort("drain")
+    assert (signal.aborted, calls) == (True, [])
 
 
 def test_strongest_of_none_is_none() -> None:

@@ -14,7 +14,7 @@ def test_short_jobs_grow_the_batch_to_the_cap() -> None:
     batching = Batching(cap=50)
     sizes = []
     for _ in range(8):
-        batching.observe(0.00001)
+        batching.observe("job", 0.00001)
         sizes.append(batching.next())
     assert sizes == [2, 4, 8, 16, 32, 50, 50, 50]
 
@@ -22,7 +22,7 @@ def test_short_jobs_grow_the_batch_to_the_cap() -> None:
 def test_the_batch_is_about_20_ms_of_work() -> None:
     batching = Batching(cap=500)
     for _ in range(20):
-        batching.observe(0.002)
+        batching.observe("job", 0.002)
         size = batching.next()
     assert size == 10
 
@@ -30,15 +30,34 @@ def test_the_batch_is_about_20_ms_of_work() -> None:
 def test_one_long_job_shrinks_it_at_once() -> None:
     batching = Batching(cap=500)
     for _ in range(20):
-        batching.observe(0.0001)
+        batching.observe("job", 0.0001)
         batching.next()
-    batching.observe(1.0)
+    batching.observe("job", 1.0)
     assert batching.next() == 1
+
+
+def test_a_name_is_short_once_its_runs_were() -> None:
+    batching = Batching(cap=500)
+    assert not batching.is_short("job")
+    batching.observe("job", 0.001)
+    assert batching.is_short("job")
+    for _ in range(5):
+        batching.observe("job", 0.02)
+    assert not batching.is_short("job")
+
+
+def test_the_leading_run_ends_at_the_first_name_that_is_not_short() -> None:
+    batching = Batching(cap=500)
+    batching.observe("short", 0.00099)
+    batching.observe("long", 0.1)
+    assert batching.leading(["short", "short", "long", "short"]) == 2
+    assert batching.leading(["unknown", "short"]) == 0
+    assert batching.leading(["short"] * 100) == 20
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6)), st.integers(1, 500))
 def test_always_between_one_and_the_cap(durations: list[float], cap: int) -> None:
     batching = Batching(cap=cap)
     for seconds in durations:
-        batching.observe(seconds)
+        batching.observe("job", seconds)
         assert 1 <= batching.next() <= cap

@@ -18,7 +18,7 @@ def board() -> Iterator[Board]:
 
 def test_slots_do_not_overlap(board: Board) -> None:
     first, second = board.add_slot(lanes=3), board.add_slot(lanes=1)
-    first.fill_lane(2, job_id=7, run_no=1, started=2, soft=3, hard=4)
+    first.fill_lane(2, 7, 1, 2, 3, 4)
     first.count(OUTCOMES[-1], OTHER)
     assert list(second.counters()) == []
     assert list(second.executing()) == []
@@ -64,7 +64,7 @@ def _juggle(fd: int, offset: int, seconds: float) -> None:
     until, job = time.monotonic() + seconds, 1
     while time.monotonic() < until:
         job += 1
-        slot.fill_lane(0, job_id=job, run_no=job * 3, started=job * 5, soft=job * 7, hard=job * 11)
+        slot.fill_lane(0, job, job * 3, job * 5, job * 7, job * 11)
         slot.clear_lane(0)
 
 
