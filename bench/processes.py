@@ -65,3 +65,12 @@ def pss_mb(pid: int) -> float:
 def _pss_kb(pid: int) -> int:
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+
+
+def cpu_ns(pid: int) -> int:
+    """The processor time that the threads of a tree have used so far."""
+    return sum(_task_ns(task) for process in tree(pid) for task in Path(f"/proc/{process.pid}/task").iterdir())
+
+
+def _task_ns(task: Path) -> int:
+    return int((task / "schedstat").read_text().split()[0])

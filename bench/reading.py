@@ -13,13 +13,18 @@ from bench.interrupts import interrupts
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One line of the report. `quantile` None means the median of rounds that were taken in pairs."""
+    """One line of the report. `quantile` None means the median of rounds that were taken in pairs.
+
+    `goal` is what is wanted of the ratio, or of the value where it has a unit; nothing checks it.
+    """
 
     name: str
     what: str
     unit: str
     product: Sequence[float]
     floor: Sequence[float] = ()
+    floor_is: str = ""
+    goal: str = ""
     quantile: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
 

@@ -19,18 +19,25 @@ from bench.supervising import Supervisor
 class Rig:
     """Everything it starts belongs to a block and is gone at the end of it."""
 
-    def __init__(self, *, directory: Path, db: Database, scale: Scale) -> None:
+    def __init__(self, *, directory: Path, server_url: str, db: Database, scale: Scale) -> None:
         self.directory = directory
         self.db = db
         self.scale = scale
+        self._server_url = server_url
 
-    def supervisor(self, queues: str) -> Supervisor:
-        """Started, not yet ready."""
-        return Supervisor(self.directory, self.db.url, queues=queues)
+    def supervisor(self, queues: str, **settings: object) -> Supervisor:
+        """Started with these settings, not yet ready."""
+        return Supervisor(self.directory, self.db.url, queues=queues, settings=settings)
 
     def bare(self, floor: str, *args: object) -> BareProcess:
         """Started, not yet ready."""
         return BareProcess(floor, *args, cwd=self.directory)
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[Rig]:
+        """The same with another database, which nobody enqueues into."""
+        with fresh_database(self._server_url) as db:
+            yield Rig(directory=self.directory, server_url=self._server_url, db=db, scale=self.scale)
 
 
 @contextmanager
@@ -42,7 +49,7 @@ def rigged(scale: Scale, database_url: str | None = None) -> Iterator[Rig]:
         fresh_database(url) as db,
     ):
         stoker.configure(database_url=db.url)
-        yield Rig(directory=directory, db=db, scale=scale)
+        yield Rig(directory=directory, server_url=url, db=db, scale=scale)
 
 
 def until(fact: Callable[[], bool], *, within: float, every: float) -> None:

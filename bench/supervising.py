@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -21,9 +22,11 @@ LOG_SHOWN: Final = 4000
 
 
 class Supervisor:
-    """`python -m supervisor`. Leaving the block drains it; what is left then is killed."""
+    """`stoker run`. Leaving the block drains it; what is left then is killed."""
 
-    def __init__(self, directory: Path, database_url: str, *, queues: str) -> None:
+    def __init__(
+        self, directory: Path, database_url: str, *, queues: str, settings: Mapping[str, object] | None = None
+    ) -> None:
         self._log = directory / "supervisor.log"
         self._news = Beacon()
         env = {
@@ -34,10 +37,11 @@ class Supervisor:
             "STOKER_LOG_FORMAT": "json",
             "STOKER_RUNTIME_DIR": str(directory / "run"),
             "NOTIFY_SOCKET": f"@{self._news.name}",
+            **{f"STOKER_{name.upper()}": str(value) for name, value in (settings or {}).items()},
         }
         self.started_at = time.monotonic_ns()
         with self._log.open("wb") as log:
-            command = [sys.executable, "-m", "supervisor"]
+            command = [sys.executable, "-m", "stoker", "run"]
             self._process = spawn(
                 command,
                 cwd=directory,

@@ -7,7 +7,7 @@ import sys
 import psycopg
 
 from bench.beacon import report
-from bench.floors.claims import CLAIM
+from bench.floors.claims import UPDATE
 from bench.floors.speech import say
 
 INSERT = """
@@ -25,7 +25,7 @@ def main() -> None:
         while True:
             for _ in conn.notifies(stop_after=1):
                 pass
-            claimed = conn.execute(CLAIM, {"limit": 1}).fetchall()
+            claimed = conn.execute(UPDATE, {"limit": 1}).fetchall()
             report(sys.argv[2])
             conn.execute("delete from bench.jobs where id = any(%s)", ([row[0] for row in claimed],))
 

@@ -12,7 +12,16 @@ from bench.rig import Rig
 def measure(rig: Rig) -> list[Reading]:
     """Two workers and the keeper."""
     ours, bare = alternate(rig.scale.rounds, product=lambda: _product(rig), floor=lambda: _floor(rig))
-    return [Reading(name="drain", what="SIGTERM to exit, idle", unit="ms", product=ours, floor=bare)]
+    return [
+        Reading(
+            name="drain",
+            what="SIGTERM to exit, idle",
+            unit="ms",
+            product=ours,
+            floor=bare,
+            floor_is="1 process, 1 connection",
+        )
+    ]
 
 
 def _product(rig: Rig) -> float:
