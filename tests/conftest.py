@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -13,12 +15,26 @@ from stoker import embedded
 from stoker.database import connect
 from stoker.migrate import migrate
 from tests.side_table import EFFECTS, Database
+from tests.support import scaled
+
+# Test machines are busy: an example that took long says nothing.
+hypothesis.settings.register_profile(
+    "stoker",
+    deadline=None,
+    max_examples=scaled(60, 2_000),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("stoker")
 
 _ROOT = "TEST_PG_ROOT"
 _TABLES = ("jobs", "finished", "attempts", "cancels", "hosts", "queues")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell's `&` and nohup ignore them, and so would everything the tests start.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     if _ROOT not in os.environ:
         # Not below pytest's own folder: as root, the server's user could not reach it there.
         os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")

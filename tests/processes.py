@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from tests.support import until
+from tests.support import HANGS_S, until
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,7 +67,7 @@ class Supervisor:
         lines = (line for line in self.log.splitlines() if f'"event":"{name}"' in line)
         return [json.loads(line) for line in lines]
 
-    def ready(self, within: float = 20.0) -> Supervisor:
+    def ready(self, within: float = HANGS_S) -> Supervisor:
         """Wait for /readyz to be 200."""
         until(lambda: self.alive() and self.health("/readyz")[0] == 200, within=within)
         return self
@@ -79,7 +79,7 @@ class Supervisor:
 
     @property
     def url(self) -> str:
-        return str(until(lambda: self.events("health.listening"), within=10)[0]["url"])
+        return str(until(lambda: self.events("health.listening"))[0]["url"])
 
     def health(self, path: str, timeout: float = 5.0) -> tuple[int, str]:
         """Status (0 when refused) and body of one of the health server's pages."""
@@ -106,7 +106,7 @@ class Supervisor:
         assert self.process
         self.process.send_signal(number)
 
-    def wait(self, within: float = 60.0) -> int:
+    def wait(self, within: float = HANGS_S) -> int:
         """The exit code."""
         assert self.process
         try:
@@ -114,7 +114,7 @@ class Supervisor:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {within} s\n{self.log}") from None
 
-    def stop(self, number: int = signal.SIGTERM, within: float = 60.0) -> tuple[int, float]:
+    def stop(self, number: int = signal.SIGTERM, within: float = HANGS_S) -> tuple[int, float]:
         """Signal and wait; exit code and seconds."""
         started = time.monotonic()
         self.send(number)

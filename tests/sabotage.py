@@ -68,6 +68,28 @@ def quiet(payload: dict, ctx: Ctx) -> None:
 
 
 @job
+def held(payload: dict, ctx: Ctx) -> None:
+    """Goes on until the test releases it."""
+    effect(ctx, "start")
+    while not released(ctx):
+        time.sleep(0.02)
+    effect(ctx, "end")
+
+
+@job
+async def held_async(payload: dict, ctx: Ctx) -> None:
+    effect(ctx, "start")
+    while not released(ctx):
+        await asyncio.sleep(0.02)
+    effect(ctx, "end")
+
+
+def released(ctx: Ctx) -> bool:
+    query = "select from effects where job_id = %s and what = 'release'"
+    return _connection[0].execute(query, (ctx.job_id,)).fetchone() is not None
+
+
+@job
 def naps(payload: dict, ctx: Ctx) -> None:
     """Knows nothing of signals: sleeps in many small calls."""
     effect(ctx, "start")
@@ -113,7 +135,10 @@ async def drowsy(payload: dict, ctx: Ctx) -> None:
 def burns(payload: dict, ctx: Ctx) -> None:
     """Keeps the GIL: one C call that never lets go of it and that no signal ends."""
     effect(ctx, "start")
-    sum(itertools.repeat(1, int(payload["s"] * 200_000_000)))
+    sample = 2_000_000
+    began = time.thread_time()
+    sum(itertools.repeat(1, sample))
+    sum(itertools.repeat(1, int(payload["s"] * sample / (time.thread_time() - began))))
     effect(ctx, "end")
 
 

@@ -11,7 +11,7 @@ from psycopg import Connection
 from stoker.database import connect
 from stoker.drivers.base import JobView, NewJob
 from stoker.drivers.postgres import PostgresDriver
-from tests.support import until
+from tests.support import HANGS_S, until
 
 EFFECTS = (
     "create table effects (job_id bigint, attempt int, pid int, what text, at timestamptz default clock_timestamp())"
@@ -44,7 +44,7 @@ class Database:
     def state(self, job_id: int) -> str:
         return self.job(job_id).state
 
-    def until_state(self, job_id: int, *states: str, within: float = 10.0) -> JobView:
+    def until_state(self, job_id: int, *states: str, within: float = HANGS_S) -> JobView:
         until(lambda: self.state(job_id) in states, within=within)
         return self.job(job_id)
 
@@ -53,14 +53,20 @@ class Database:
         rows = self.conn.execute("select job_id from effects where what = %s", (what,)).fetchall()
         return Counter(row[0] for row in rows if job_ids is None or row[0] in job_ids)
 
-    def until_effect(self, job_id: int, what: str = "start", *, times: int = 1, within: float = 10.0) -> None:
+    def until_effect(self, job_id: int, what: str = "start", *, times: int = 1, within: float = HANGS_S) -> None:
         until(lambda: self.effects(what)[job_id] >= times, within=within)
+
+    def release(self, *job_ids: int) -> None:
+        """Let jobs end that were waiting for it."""
+        self.conn.cursor().executemany(
+            "insert into effects (job_id, what) values (%s, 'release')", [(job_id,) for job_id in job_ids]
+        )
 
     def one(self, query: str, *params: Any) -> Any:
         row = self.conn.execute(cast(Any, query), params).fetchone()
         return row[0] if row else None
 
-    def until_all_done(self, job_ids: Sequence[int], within: float = 30.0) -> None:
+    def until_all_done(self, job_ids: Sequence[int], within: float = HANGS_S) -> None:
         until(
             lambda: (
                 self.one("select count(*) from stoker.finished where state = 'done' and id = any(%s)", list(job_ids))

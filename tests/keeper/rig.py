@@ -13,6 +13,7 @@ from stoker.database import connect
 from stoker.drivers.base import Claimed, Holder, JobView, NewJob, Outcome, Settlement
 from stoker.drivers.postgres import PostgresDriver
 from stoker.settings import Settings
+from tests.support import HANGS_S, failure
 from worker_proc.board import Board, SlotState, SlotWord, Word
 from worker_proc.channel import Channel
 from worker_proc.control import Control
@@ -116,6 +117,8 @@ class Boot:
         )
         settings = settings or host.settings
         self.said: list[AnyMessage] = []
+        # Until the deadline, when the drain was over.
+        self.left_s = 0.0
         self._closed = False
         try:
             self.keeper = Keeper(
@@ -125,11 +128,12 @@ class Boot:
             self._close_ends()
             raise
 
-    def turn_until(self, fact: Callable[[], T], *, within: float = 5.0) -> T:
+    def turn_until(self, fact: Callable[[], T], *, within: float = HANGS_S) -> T:
         """Turn and wait as the role's loop does, until `fact()` is truthy."""
-        deadline = time.monotonic() + within
+        began = time.monotonic()
         while not (seen := fact()):
-            assert time.monotonic() < deadline, f"not within {within:g} s: {fact}, said {self.said}"
+            if time.monotonic() - began >= within:
+                raise AssertionError(failure(fact, seen, f"{within:g} s", said=self.said))
             self.keeper.wait(min(0.05, self.keeper.turn()))
             self.listen()
         return seen
@@ -137,7 +141,7 @@ class Boot:
     def turn_for(self, seconds: float) -> None:
         """Turn and wait for a while."""
         end = time.monotonic() + seconds
-        self.turn_until(lambda: time.monotonic() >= end, within=seconds + 5)
+        self.turn_until(lambda: time.monotonic() >= end)
 
     def listen(self) -> list[AnyMessage]:
         """Everything said so far."""
@@ -151,7 +155,7 @@ class Boot:
         """The messages of one kind so far."""
         return [message for message in self.listen() if isinstance(message, kind)]
 
-    def until_said(self, kind: type[M], *, within: float = 5.0) -> M:
+    def until_said(self, kind: type[M], *, within: float = HANGS_S) -> M:
         """Turn until a message of that kind was sent."""
         return self.turn_until(lambda: self.heard(kind), within=within)[-1]
 

@@ -3,15 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from stoker import registry
 from stoker.registry import Registry
-from tests.support import scaled
-
-# Test machines are busy: an example that took long says nothing.
-settings.register_profile("stoker", deadline=None, max_examples=scaled(60, 2_000))
-settings.load_profile("stoker")
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support import until
+from tests.support import HANGS_S, until
 
 HERE = Path(__file__).parent
 
@@ -74,7 +74,7 @@ class Running:
         lines = [line for line in self._log.read_text().splitlines() if line.startswith("{")]
         return _matching([json.loads(line) for line in lines], "event", name, wanted)
 
-    def wait_for(self, name: str, *, count: int = 1, within: float = 20, **wanted: Any) -> list[dict[str, Any]]:
+    def wait_for(self, name: str, *, count: int = 1, within: float = HANGS_S, **wanted: Any) -> list[dict[str, Any]]:
         """Wait until the supervisor logged this."""
 
         def seen() -> list[dict[str, Any]]:
@@ -97,10 +97,10 @@ class Running:
         self.process.send_signal(number)
         return time.monotonic()
 
-    def exit(self, within: float = 10) -> int:
-        """Wait for the end; nobody may be left then."""
+    def exit(self, within: float = HANGS_S) -> int:
+        """Wait for the end; nobody may be left soon after."""
         code = self.process.wait(within)
-        until(lambda: not self.alive(), within=2)
+        until(lambda: not self.alive(), within=5)
         return code
 
     def alive(self) -> list[int]:
