@@ -41,6 +41,7 @@ def close(boot: Boot, *, within: float | None = None, phase: Phase = Phase.CLOSI
     boot.control.told_to_close = True
     assert boot.keeper.done
     closed = boot.keeper.drain()
+    boot.left_s = boot.control.close_deadline / S - time.monotonic()
     boot.listen()
     boot.close()
     return closed
@@ -58,8 +59,8 @@ def test_a_drain_goes_on_until_it_is_told_to_close(boot: Boot) -> None:
 
 def test_the_last_keeper_ends_the_lease_at_once(boot: Boot, host: Host, queue: Queue) -> None:
     began = time.monotonic()
-    assert close(boot, within=5) == Closed(0, 0, 0)
-    assert time.monotonic() - began < 1
+    assert close(boot, within=60) == Closed(0, 0, 0)
+    assert time.monotonic() - began < 20
     assert hosts(queue) == 0 and host.id == 0
     assert not host.board.lease_trusted(boottime_ns())
 
@@ -101,10 +102,10 @@ def test_an_orphan_waits_for_the_workers_and_then_hands_everything_back(
     host.slots[0][SlotWord.PID] = worker.pid
     (job_id,) = queue.add()
     queue.claim(host.id, claim_no)
-    threading.Timer(0.5, worker.kill).start()
     began = time.monotonic()
-    assert close(boot, within=2.5, phase=Phase.RUNNING, orphaned=True).interrupted == 1
-    assert 0.4 < time.monotonic() - began < 2
+    threading.Timer(0.5, worker.kill).start()
+    assert close(boot, within=60, phase=Phase.RUNNING, orphaned=True).interrupted == 1
+    assert 0.5 <= time.monotonic() - began < 20
     assert queue.state(job_id) == "ready" and hosts(queue) == 0
 
 
@@ -113,9 +114,8 @@ def test_an_orphan_whose_workers_do_not_end_leaves_the_row_to_others(boot: Boot,
     (job_id,) = queue.add()
     queue.claim(host.id, claim_no)
     renewals = queue.one("select renewals from stoker.hosts")
-    began = time.monotonic()
     close(boot, within=2.5, phase=Phase.RUNNING, orphaned=True)
-    assert time.monotonic() - began < 2.5
+    assert boot.left_s > 0
     assert hosts(queue) == 1 and queue.state(job_id) == "running"
     assert queue.one("select renewals from stoker.hosts") > renewals, "renewed to the end"
 
@@ -130,8 +130,8 @@ def test_without_a_database_an_idle_keeper_does_not_wait_for_its_deadline(boot: 
     boot.keeper.session._url = "postgresql://127.0.0.1:1/queue"
     queue.kill_backend(boot.backend_pid())
     began = time.monotonic()
-    assert close(boot, within=20) == Closed(0, 0, 0)
-    assert time.monotonic() - began < 3
+    assert close(boot, within=60) == Closed(0, 0, 0)
+    assert time.monotonic() - began < 20
 
 
 def test_without_a_database_open_deaths_are_tried_until_the_deadline_and_then_abandoned(
@@ -140,9 +140,8 @@ def test_without_a_database_open_deaths_are_tried_until_the_deadline_and_then_ab
     boot.keeper.session._url = "postgresql://127.0.0.1:1/queue"
     queue.kill_backend(boot.backend_pid())
     boot.keeper.on_message(death(7, "drain"))
-    began = time.monotonic()
     assert close(boot, within=1.5) == Closed(0, 0, 1)
-    assert 1 < time.monotonic() - began < 1.5
+    assert 0 < boot.left_s < 0.5
 
 
 def test_nothing_stays_open(host: Host) -> None:

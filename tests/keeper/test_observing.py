@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.keeper.rig import Boot, Host, Queue
+from tests.support import HANGS_S
 from worker_proc import observing
 from worker_proc.messages import HostLost, Ready
 
@@ -31,7 +32,7 @@ def booted(host: Host) -> Boot:
     return boot
 
 
-def turn_all(*boots: Boot, until: Callable[[], object], within: float = 10.0) -> None:
+def turn_all(*boots: Boot, until: Callable[[], object], within: float = HANGS_S) -> None:
     deadline = time.monotonic() + within
     while not until():
         assert time.monotonic() < deadline
@@ -100,7 +101,7 @@ def test_a_free_file_lock_on_this_machine_is_proof_at_once(make_host: MakeHost, 
     gone.lock.free()
     began = time.monotonic()
     turn_all(watching, until=lambda: queue.state(job_id) == "ready")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 8, "without the file it takes 10 s"
     assert hosts(queue) == {observer.id} and not gone.lock.path.exists()
 
 

@@ -1,15 +1,17 @@
 """A real keeper process, forked and living through run_child."""
 
+import itertools
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from tests.keeper.rig import Host, Queue, death
-from tests.support import until
+from tests.support import HANGS_S, fastest, until
 from worker_proc.board import Phase, SlotState, SlotWord, Word
 from worker_proc.channel import Channel, ChannelClosed
 from worker_proc.child import run_child
@@ -78,7 +80,7 @@ class Process:
             except (BlockingIOError, ChannelClosed):
                 return [message for message in self.said if isinstance(message, kind)]
 
-    def exit_code(self, *, within: float = 5.0) -> int:
+    def exit_code(self, *, within: float = HANGS_S) -> int:
         def ended() -> bool:
             if self.status is None:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -127,16 +129,20 @@ def test_it_boots_holds_the_lease_and_beats(keeper: Process, host: Host) -> None
 
 
 def test_a_death_is_settled_in_milliseconds(keeper: Process, host: Host, queue: Queue) -> None:
-    took = []
-    for claim_no in range(101, 111):
+    claim_nos = itertools.count(101)
+
+    def settled() -> float:
+        claim_no = next(claim_nos)
         (job_id,) = queue.add(queue=str(claim_no))
         (run,) = queue.claim(host.id, claim_no, queue=str(claim_no))
         began = time.monotonic()
         keeper.supervisor.send(death(claim_no, "crash", Lane(run.id, run.run_no, "blamed")))
-        until(lambda claim_no=claim_no: Reaped(claim_no) in keeper.heard(Reaped))
-        took.append(time.monotonic() - began)
+        until(lambda: Reaped(claim_no) in keeper.heard(Reaped))
+        took = time.monotonic() - began
         assert queue.state(job_id) == "ready"
-    assert sorted(took)[len(took) // 2] < 0.1, took
+        return took
+
+    fastest(lambda: median(settled() for _ in range(10)), below=0.1)
 
 
 def test_a_drain_keeps_the_lease_and_close_ends_it(keeper: Process, host: Host, queue: Queue) -> None:
@@ -146,8 +152,8 @@ def test_a_drain_keeps_the_lease_and_close_ends_it(keeper: Process, host: Host, 
     until(lambda: queue.one("select renewals from stoker.hosts") >= renewals + 2)
     assert host.keeper_slot[SlotWord.STATE] == SlotState.DRAINING
     host.board[Word.PHASE] = Phase.CLOSING
-    keeper.supervisor.send(Close(time.monotonic_ns() + 5 * S))
-    assert keeper.exit_code(within=2) == 0
+    keeper.supervisor.send(Close(time.monotonic_ns() + 30 * S))
+    assert keeper.exit_code(within=20) == 0
     assert keeper.heard(Closed) == [Closed(0, 0, 0)]
     assert queue.one("select count(*) from stoker.hosts") == 0
 
@@ -171,7 +177,7 @@ def test_a_signal_to_everybody_does_not_end_the_keeper(keeper: Process, host: Ho
     renewals = queue.one("select renewals from stoker.hosts")
     until(lambda: queue.one("select renewals from stoker.hosts") >= renewals + 2)
     keeper.supervisor.send(Recycle())
-    assert keeper.exit_code(within=2) == 0
+    assert keeper.exit_code() == 0
     assert queue.one("select count(*) from stoker.hosts") == 1 and host.id != 0
 
 
@@ -181,8 +187,8 @@ def test_without_its_supervisor_it_ends_in_time(keeper: Process, host: Host, que
     queue.claim(host.id, host.slots[0][SlotWord.CLAIM_NO])
     keeper.supervisor.close()
     began = time.monotonic()
-    assert keeper.exit_code(within=4) == 0
-    assert time.monotonic() - began < 2.6
+    assert keeper.exit_code() == 0
+    assert time.monotonic() - began < 3, "then its fork server would kill it"
     assert queue.state(job_id) == "running", "its worker, this test, is alive"
 
 
@@ -193,13 +199,14 @@ def test_a_frozen_server_is_given_up_after_a_few_seconds(keeper: Process, host: 
     for (pid,) in backends:
         os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: host.board[Word.TRUSTED_UNTIL] < boottime_ns() + 5 * S, within=8)
+        # A keeper that waits for its answer has its 25 s of trust for 20 s more.
+        until(lambda: host.board[Word.TRUSTED_UNTIL] < boottime_ns() + 5 * S, within=15)
         # The frozen backend still has the lock: nobody else may take it, and the lease is short until it goes.
-        until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 3 * S, within=8)
+        until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 3 * S)
     finally:
         for (pid,) in backends:
             os.kill(pid, signal.SIGCONT)
-    until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S, within=8)
+    until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S)
     assert not keeper.heard(WaitingForDatabase)
 
 
@@ -213,7 +220,7 @@ def test_close_is_kept_even_when_every_call_hangs(keeper: Process, host: Host, q
         host.board[Word.PHASE] = Phase.CLOSING
         began = time.monotonic()
         keeper.supervisor.send(Close(time.monotonic_ns() + 2 * S))
-        keeper.exit_code(within=4)
+        keeper.exit_code()
         assert time.monotonic() - began < 2.5
     finally:
         for (pid,) in backends:

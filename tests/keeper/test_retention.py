@@ -123,7 +123,7 @@ def test_a_reader_in_the_way_holds_nothing_up_and_the_day_goes_later(
         assert finished(queue) == 1
         queue.add()
         (run,) = queue.claim(1, 1)
-        queue.conn.execute("set statement_timeout = '1s'")
+        queue.conn.execute("set statement_timeout = '10s'")
         queue.settle(run, "completed")
     days.run()
     assert finished(queue) == 1 and len(days_of(queue, "done")) == 9

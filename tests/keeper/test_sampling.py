@@ -24,7 +24,7 @@ def link(host: Host, database_url: str) -> Iterator[Link]:
 def sample(link: Link) -> Callable[..., dict[str, QueueGauge]]:
     """Runs one sampling with this keeper's queues and returns what it published."""
 
-    def run(*queues: str, cost: float = 2.0) -> dict[str, QueueGauge]:
+    def run(*queues: str, cost: float = 30.0) -> dict[str, QueueGauge]:
         published: list[Gauges] = []
         Sampling(link, queues=queues, publish=published.append, cost=cost).run()
         return {gauge.queue: gauge for gauge in published[-1].queues}
@@ -85,13 +85,15 @@ def test_a_sample_that_costs_too_much_is_given_up_and_the_old_one_stays(
     link: Link, queue: Queue, database_url: str
 ) -> None:
     published: list[Gauges] = []
-    sampling = Sampling(link, queues=["default"], publish=published.append, cost=0.2)
+    sampling = Sampling(link, queues=["default"], publish=published.append, cost=30.0)
     queue.add()
     sampling.run()
     queue.conn.execute("update stoker.queues set sampled_at = now() - interval '1 minute'")
     with psycopg.connect(database_url) as blocker:
         blocker.execute("lock table stoker.jobs in access exclusive mode")
+        sampling._cost = 0.2
         sampling.run()
+    sampling._cost = 30.0
     assert published[1].queues[0].depth == published[0].queues[0].depth
     assert sampling._every == 2 * EVERY_S
     queue.add()

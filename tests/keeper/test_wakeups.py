@@ -116,7 +116,7 @@ def test_a_notification_wakes_an_idle_worker_of_its_queue(host: Host, queue: Que
     boot.turn_for(0.1)
     assert not host.woken(0) and not host.woken(1)
     queue.add()
-    boot.turn_until(lambda: host.woken(0), within=1)
+    boot.turn_until(lambda: host.woken(0))
     host.slots[0][SlotWord.MORE] = 0
     host.slots[0][SlotWord.CLAIMS] += 1
     boot.turn_for(0.1)
@@ -131,11 +131,11 @@ def test_the_board_says_who_is_idle_and_whether_there_is_more(host: Host, queue:
     drain(host)
     host.slots[0][SlotWord.IN_FLIGHT] = 1
     queue.add()
-    boot.turn_until(lambda: host.woken(1), within=1)
+    boot.turn_until(lambda: host.woken(1))
     host.slots[0][SlotWord.IN_FLIGHT] = 0
     host.slots[1][SlotWord.IN_FLIGHT] = host.slots[1][SlotWord.MORE] = 1
     host.slots[1][SlotWord.CLAIMS] += 1
-    boot.turn_until(lambda: host.woken(0), within=1)
+    boot.turn_until(lambda: host.woken(0))
 
 
 def test_workers_that_are_not_ready_are_not_woken(host: Host, queue: Queue) -> None:
