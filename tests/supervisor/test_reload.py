@@ -71,19 +71,19 @@ def test_settings_are_read_again(start: Start) -> None:
 
 def test_the_first_application_must_import(start: Start) -> None:
     running = start(broken=True)
-    assert running.exit(within=20) == 78
+    assert running.exit() == 78
     assert running.events("supervisor.gives_up")[0]["reason"] == "the fake does not import"
 
 
 def test_a_fork_server_that_keeps_dying_is_given_up(start: Start) -> None:
     running = start(env={"FAKE_IMPORT": "crash"}, max_boot_failures=3)
-    assert running.exit(within=30) == 70
+    assert running.exit() == 70
     assert len(running.events("fork_server.exited")) == 3
 
 
 def test_an_import_that_hangs_is_ended(start: Start) -> None:
     running = start(env={"FAKE_IMPORT_S": "60"}, boot_deadline="1s", max_boot_failures=1)
-    assert running.exit(within=20) == 70
+    assert running.exit() == 70
     assert running.events("app.import_hangs")
 
 

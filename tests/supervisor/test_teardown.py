@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.supervisor.harness import Running, is_zombie
-from tests.support import scaled, until
+from tests.support import fastest, scaled, until
 
 Start = Callable[..., Running]
 TERM, INT, QUIT, HUP, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGKILL
@@ -26,10 +26,16 @@ def took(running: Running) -> float:
 
 @pytest.mark.parametrize("number", [TERM, INT, QUIT])
 def test_an_idle_supervisor_ends_at_once(start: Start, number: signal.Signals) -> None:
-    running = start(queues=["good=2", "other=1"]).ready()
-    running.signal(number)
-    assert running.exit() == 0
-    assert took(running) < 1
+    lives: list[Running] = []
+
+    def live() -> float:
+        lives.append(start(queues=["good=2", "other=1"]).ready())
+        lives[-1].signal(number)
+        assert lives[-1].exit() == 0
+        return took(lives[-1])
+
+    fastest(live, below=1)
+    running = lives[-1]
     told = order(running, "StopAccepting", "Close")
     assert told[-1] == ("Close", "keeper"), "the keeper closes last"
     assert told.count(("Close", "worker")) == 3
@@ -39,15 +45,16 @@ def test_an_idle_supervisor_ends_at_once(start: Start, number: signal.Signals) -
 
 
 def test_everybody_is_told_at_the_same_moment(start: Start) -> None:
-    running = start(queues=["brief=2", "good=2"]).ready()
+    running = start(queues=["brief=2", "good=2"], grace="60s").ready()
     began = running.signal(TERM)
     assert running.exit() == 0
     heard = [fact["at"] for fact in running.facts("StopAccepting")]
     assert len(heard) == 5
-    assert max(heard) - began < 0.5
     closed = [fact["at"] for fact in running.facts("Close", role="worker")]
-    assert min(closed) - began >= 0.5, "phase 2 waits for the bodies"
-    assert max(closed) - began < 2.5, "and not for the deadline"
+    assert max(heard) < min(closed), "nobody is told after somebody had time to end"
+    briefs = [fact["at"] for fact in running.facts("StopAccepting", queue="brief")]
+    assert min(closed) - max(briefs) >= 0.5, "phase 2 waits for the bodies"
+    assert max(closed) - began < 30, "and not for the deadline"
 
 
 def test_whoever_does_not_leave_is_killed_at_the_deadline_and_reported(start: Start) -> None:
@@ -84,17 +91,19 @@ def test_a_manual_stop_waits_and_a_termination_joins_it(start: Start) -> None:
     with pytest.raises(AssertionError):
         until(lambda: running.process.poll() is not None, within=1.5)
     assert "signal=False" in running.facts("StopAccepting", role="worker")[0]["facts"]
-    running.signal(TERM)
+    asked = running.signal(TERM)
     assert running.exit() == 75
-    assert took(running) < 3
+    assert time.monotonic() - asked < 3
     assert "signal=True" in running.facts("StopAccepting", role="worker")[1]["facts"]
     assert len(running.events("drain.started")) == 1
 
 
 def test_twenty_terminations_within_a_second_are_one(start: Start) -> None:
     running = start(queues=["brief=2"], grace="5s").ready()
+    began = time.monotonic()
     for _ in range(20):
-        if running.process.poll() is None:
+        # Whatever comes a second later is another one.
+        if running.process.poll() is None and time.monotonic() - began < 0.5:
             running.signal(TERM)
         time.sleep(0.01)
     assert running.exit() == 0
@@ -114,7 +123,7 @@ def test_a_third_termination_kills(start: Start) -> None:
     asked = running.signal(TERM)
     killed = running.wait_for("child.killed")[0]
     assert killed["how"] == "drain"
-    assert time.monotonic() - asked < 2
+    assert time.monotonic() - asked < 3, "sooner than the second would have"
     assert running.exit() == 75
 
 
@@ -146,19 +155,19 @@ def test_workers_that_are_stopped_do_not_hold_it_up(start: Start) -> None:
 
 
 def test_a_fork_server_that_is_stopped_does_not_hold_it_up(start: Start) -> None:
-    running = start().ready()
+    running = start(grace="60s").ready()
     os.kill(running.events("app.imported")[0]["pid"], signal.SIGSTOP)
     running.signal(TERM)
     assert running.exit() == 0
-    assert took(running) < 3
+    assert took(running) < 20
 
 
 def test_children_that_boot_slowly_do_not_hold_it_up(start: Start) -> None:
-    running = start(queues=["hangs=3"], grace="20s")
-    until(lambda: len(running.facts("boot", queue="hangs")) == 3, within=20)
+    running = start(queues=["hangs=3"], grace="60s")
+    until(lambda: len(running.facts("boot", queue="hangs")) == 3)
     running.signal(TERM)
     assert running.exit() == 0
-    assert took(running) < 3
+    assert took(running) < 20
 
 
 def test_terminated_at_any_moment_of_its_start_it_ends_in_time(start: Start) -> None:
@@ -181,12 +190,12 @@ def test_the_lock_file_goes_and_other_locks_stay(start: Start, tmp_path: Path) -
 
 
 def test_after_all_children_died_it_still_ends(start: Start) -> None:
-    running = start(queues=["good=3"]).ready()
+    running = start(queues=["good=3"], grace="60s").ready()
     victims = [fact["pid"] for fact in running.facts("boot")]
     for pid in victims:
         os.kill(pid, KILL)
     running.signal(TERM)
     code = running.exit()
     assert code in (0, 75), "75 when the keeper was not there to settle the deaths"
-    assert took(running) < 3
+    assert took(running) < 20
     assert all(is_zombie(pid) for pid in victims)
