@@ -1,5 +1,6 @@
 """A handler that forks and comes back twice: only the original goes on as a worker."""
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -8,19 +9,19 @@ from tests.processes import running
 from tests.side_table import Database
 from tests.support import until
 
+CODES = {"return": 0, "exit": 3, "error": 1}
 
-@pytest.mark.parametrize(("by", "code"), [("return", 0), ("exit", 3), ("error", 1)])
+
 @pytest.mark.parametrize("queues", ["default=1", "default=1x3"])
-def test_a_copy_of_a_worker_ends_with_the_handler(
-    tmp_path: Path, db: Database, queues: str, by: str, code: int
-) -> None:
+def test_a_copy_of_a_worker_ends_with_the_handler(tmp_path: Path, db: Database, queues: str) -> None:
     with running(tmp_path, db.url, {"STOKER_QUEUES": queues}) as supervisor:
-        forks = db.enqueue("forks_and_comes_back_twice", f'{{"by": "{by}"}}', times=3)
+        forks = {by: db.enqueue("forks_and_comes_back_twice", f'{{"by": "{by}"}}', times=3) for by in CODES}
         after = db.enqueue("answer", times=20)
-        db.until_all_done([*forks, *after])
-        for job in forks:
-            assert db.job(job).result == {"from": "the original", "copy": code}
-            assert db.job(job).attempt == 1
+        db.until_all_done([*chain(*forks.values(), after)])
+        for by, code in CODES.items():
+            for job in forks[by]:
+                assert db.job(job).result == {"from": "the original", "copy": code}
+                assert db.job(job).attempt == 1
         assert all(times == 1 for times in db.effects("end").values())
         until(lambda: len(supervisor.processes("stoker: worker")) == 1)
         assert not supervisor.events("run.lease_lost")

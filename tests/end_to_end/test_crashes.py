@@ -4,9 +4,9 @@ import os
 import signal
 import time
 from pathlib import Path
+from statistics import median
 
 import psutil
-import pytest
 
 from tests.processes import running
 from tests.side_table import Database
@@ -15,19 +15,22 @@ from tests.support import scaled, until
 
 def test_a_killed_worker_is_replaced_and_its_job_runs_again(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
+        took = []
         for _ in range(scaled(3, 50)):
-            (job,) = db.enqueue("plain", '{"s": 0.3}')
+            (job,) = db.enqueue("held")
             db.until_effect(job)
             os.kill(db.one("select pid from effects where job_id = %s", job), signal.SIGKILL)
             killed = time.monotonic()
-            db.until_effect(job, times=2, within=5)
-            assert time.monotonic() - killed < 2.0
+            db.until_effect(job, times=2)
+            took.append(time.monotonic() - killed)
+            db.release(job)
             view = db.until_state(job, "done")
             assert (view.attempt, view.crashes) == (2, 1)
             (attempt,) = view.attempts
             assert attempt["error"]["code"] == "STOKER_WORKER_CRASHED"
             assert attempt["error"]["signal"] == signal.SIGKILL
             supervisor.ready()
+        assert median(took) < 2.0, took
 
 
 def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Database) -> None:
@@ -37,7 +40,7 @@ def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Data
         (killer,) = db.enqueue("vanishes")
         behind = db.enqueue("answer", times=20)
         db.until_all_done([*quick, *behind])
-        view = db.until_state(killer, "dead", within=20)
+        view = db.until_state(killer, "dead")
         assert (view.crashes, view.attempt) == (3, 3)
         assert view.error["exit_code"] == 9
         assert db.one("select max(attempt) from stoker.finished where id = any(%s)", behind) == 1
@@ -48,7 +51,7 @@ def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Data
 def test_a_job_that_kills_its_process_is_dead_after_three(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url) as supervisor:
         (job,) = db.enqueue("segfaults", max_attempts=20)
-        view = db.until_state(job, "dead", within=30)
+        view = db.until_state(job, "dead")
         assert (view.crashes, db.effects("start")[job]) == (3, 3)
         assert view.error["signal"] == signal.SIGSEGV
         supervisor.ready()
@@ -63,7 +66,7 @@ def test_a_crash_in_the_last_attempt_is_dead(tmp_path: Path, db: Database) -> No
 def test_a_job_whose_process_dies_after_its_end_is_blamed_too(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url):
         (job,) = db.enqueue("leaves_a_bomb")
-        view = db.until_state(job, "dead", within=20)
+        view = db.until_state(job, "dead")
         assert (view.crashes, db.effects("start")[job]) == (3, 3)
         good = db.enqueue("answer", times=10)
         db.until_all_done(good)
@@ -76,7 +79,7 @@ def test_a_daemon_of_a_job_goes_with_its_worker(tmp_path: Path, db: Database) ->
         assert len(supervisor.processes("sleep 60")) == 1
         os.kill(supervisor.worker_pid(), signal.SIGKILL)
         until(lambda: not supervisor.processes("sleep 60"))
-        assert not _zombies(supervisor.pid)
+        until(lambda: not _zombies(supervisor.pid))
 
 
 def _zombies(pid: int) -> list[psutil.Process]:
@@ -84,16 +87,19 @@ def _zombies(pid: int) -> list[psutil.Process]:
     return [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize("name", ["plain", "deaf", "burns"])
-def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database, name: str) -> None:
-    with running(tmp_path, db.url) as supervisor:
-        (job,) = db.enqueue(name, '{"s": 60}')
-        db.until_effect(job)
+def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database) -> None:
+    three = {"STOKER_QUEUES": "default=3"}
+    with running(tmp_path, db.url, three) as supervisor:
+        jobs = [db.enqueue(name, '{"s": 60}')[0] for name in ("plain", "deaf", "burns")]
+        for job in jobs:
+            db.until_effect(job)
         supervisor.send(signal.SIGKILL)
         supervisor.wait()
         until(lambda: not supervisor.processes(), within=5)
-        with running(tmp_path, db.url, {"STOKER_GRACE": "1s"}):
-            db.until_effect(job, times=2, within=5)
+        with running(tmp_path, db.url, {"STOKER_GRACE": "1s", **three}) as successor:
+            for job in jobs:
+                db.until_effect(job, times=2)
+            assert {death["proof"] for death in successor.events("host.dead")} <= {"file lock"}, "not by waiting"
 
 
 def test_everything_killed_at_once_is_recovered_by_a_restart(tmp_path: Path, db: Database) -> None:
@@ -104,31 +110,34 @@ def test_everything_killed_at_once_is_recovered_by_a_restart(tmp_path: Path, db:
             process.kill()
         supervisor.wait()
     with running(tmp_path, db.url):
-        view = db.until_state(job, "done", within=10)
+        view = db.until_state(job, "done")
         assert (view.attempt, view.lost) == (1, 1)
 
 
 def test_a_killed_keeper_is_replaced_and_the_host_keeps_its_name(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url) as supervisor:
         host = db.one("select id from stoker.hosts")
-        (job,) = db.enqueue("plain", '{"s": 3}')
+        (job,) = db.enqueue("held")
         db.until_effect(job)
         os.kill(supervisor.worker_pid("stoker: keeper"), signal.SIGKILL)
-        assert db.until_state(job, "done").attempt == 1
+        until(lambda: len(supervisor.events("keeper.ready")) == 2)
         supervisor.ready()
+        db.release(job)
+        assert db.until_state(job, "done").attempt == 1
         assert db.one("select id from stoker.hosts") == host
         assert db.effects("start")[job] == 1
 
 
 def test_hard_timeout(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_KILL_AFTER": "1s"}):
-        (neighbour,) = db.enqueue("plain", '{"s": 4}')
+        (neighbour,) = db.enqueue("held")
         db.until_effect(neighbour)
         (soft,) = db.enqueue("late", '{"s": 30}', max_attempts=2)
         (deaf,) = db.enqueue("late_and_deaf", '{"s": 30}', max_attempts=1)
         for job in (soft, deaf):
-            view = db.until_state(job, "dead", within=10)
+            view = db.until_state(job, "dead")
             assert view.error["code"] == "STOKER_JOB_TIMEOUT"
+        db.release(neighbour)
         assert db.until_state(neighbour, "done").attempt == 1
 
 

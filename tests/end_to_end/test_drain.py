@@ -4,70 +4,87 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.processes import running
 from tests.side_table import Database
+from tests.support import fastest, until
 
 GRACE = 3.0
+# A plain body is unwound a tenth of the grace before the deadline, and half a second at most: the most time for it.
+UNWINDING_GRACE = 5.0
 SLACK = 2.0
 
 
 def test_an_idle_supervisor_is_gone_at_once(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
-        code, took = supervisor.stop()
-    assert (code, took < 1.0) == (0, True), took
-    assert db.one("select count(*) from stoker.hosts") == 0
+    def life() -> float:
+        with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
+            code, took = supervisor.stop()
+        assert code == 0
+        assert db.one("select count(*) from stoker.hosts") == 0
+        return took
+
+    fastest(life, below=1.0)
 
 
 def test_a_job_that_ends_within_the_grace_is_done_once(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, {"STOKER_GRACE": "25s"}) as supervisor:
-        (job,) = db.enqueue("plain", '{"s": 5}')
+        (job,) = db.enqueue("held")
         db.until_effect(job)
-        code, took = supervisor.stop()
-    assert code == 0
-    assert took < 7
+        supervisor.send(signal.SIGTERM)
+        until(lambda: supervisor.events("drain.started"))
+        db.release(job)
+        released = time.monotonic()
+        assert supervisor.wait() == 0
+        assert time.monotonic() - released < 15
     assert (db.state(job), db.job(job).attempt) == ("done", 1)
     assert db.effects("start")[job] == db.effects("end")[job] == 1
 
 
-@pytest.mark.parametrize("name", ["plain", "naps", "drowsy"])
-def test_a_plain_long_job_is_unwound_and_handed_back(tmp_path: Path, db: Database, name: str) -> None:
-    with running(tmp_path, db.url, {"STOKER_GRACE": f"{GRACE}s"}) as supervisor:
-        (job,) = db.enqueue(name, '{"s": 60}')
-        db.until_effect(job)
+def test_plain_long_jobs_are_unwound_and_handed_back(tmp_path: Path, db: Database) -> None:
+    env = {"STOKER_QUEUES": "default=3", "STOKER_GRACE": f"{UNWINDING_GRACE}s"}
+    with running(tmp_path, db.url, env) as supervisor:
+        jobs = [db.enqueue(name, '{"s": 60}')[0] for name in ("plain", "naps", "drowsy")]
+        for job in jobs:
+            db.until_effect(job)
         code, took = supervisor.stop()
     assert code == 0
-    assert took <= GRACE + SLACK
-    view = db.job(job)
-    assert (view.state, view.attempt) == ("ready", 0)
-    assert [attempt["outcome"] for attempt in view.attempts] == ["interrupted"]
-    assert db.effects("end")[job] == 0
+    assert took <= UNWINDING_GRACE + SLACK
+    for view in map(db.job, jobs):
+        assert (view.state, view.attempt) == ("ready", 0), view
+        assert [attempt["outcome"] for attempt in view.attempts] == ["interrupted"], view
+    assert not db.effects("end", jobs)
 
 
-@pytest.mark.parametrize("name", ["deaf", "burns"])
-def test_a_job_that_swallows_everything_is_killed_and_handed_back(tmp_path: Path, db: Database, name: str) -> None:
-    with running(tmp_path, db.url, {"STOKER_GRACE": f"{GRACE}s"}) as supervisor:
-        (job,) = db.enqueue(name, '{"s": 60}')
-        db.until_effect(job)
+def test_jobs_that_swallow_everything_are_killed_and_handed_back(tmp_path: Path, db: Database) -> None:
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": f"{GRACE}s"}) as supervisor:
+        jobs = [db.enqueue(name, '{"s": 60}')[0] for name in ("deaf", "burns")]
+        for job in jobs:
+            db.until_effect(job)
         code, took = supervisor.stop()
     assert code == 75
     assert took <= GRACE + SLACK
-    assert (db.state(job), db.job(job).attempt) == ("ready", 0)
+    assert [(db.state(job), db.job(job).attempt) for job in jobs] == [("ready", 0)] * 2
+    assert not db.effects("end", jobs)
 
 
 def test_a_job_that_reads_its_signal_is_elsewhere_within_a_second(tmp_path: Path, db: Database) -> None:
-    other = {"STOKER_QUEUES": "spare=1"}
-    with running(tmp_path, db.url) as first, running(tmp_path, db.url, other):
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "spare=1"}):
+        fastest(lambda: _seconds_until_elsewhere(tmp_path, db), below=1.5)
+
+
+def _seconds_until_elsewhere(directory: Path, db: Database) -> float:
+    """From the signal to the start on the other supervisor, by the database's clock."""
+    with running(directory, db.url) as first:
         (job,) = db.enqueue("attentive", '{"s": 60}')
         db.until_effect(job)
-        with running(tmp_path, db.url, {"STOKER_QUEUES": "default=1"}):
-            told = time.monotonic()
+        with running(directory, db.url):
+            told = db.one("select clock_timestamp()")
             first.send(signal.SIGTERM)
-            db.until_effect(job, times=2, within=2)
-            assert time.monotonic() - told < 1.5
+            db.until_effect(job, times=2)
             assert first.wait() == 0
             assert db.job(job).attempt == 1
+            assert db.driver.cancel(job, "seen") == "requested"
+            db.until_state(job, "cancelled")
+    return float(db.one("select extract(epoch from max(at) - %s) from effects where job_id = %s", told, job))
 
 
 def test_a_manual_stop_waits_and_aborts_nothing(tmp_path: Path, db: Database) -> None:
@@ -80,12 +97,12 @@ def test_a_manual_stop_waits_and_aborts_nothing(tmp_path: Path, db: Database) ->
 
 
 def test_a_term_binds_a_manual_stop(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url, {"STOKER_GRACE": "2s"}) as supervisor:
+    with running(tmp_path, db.url, {"STOKER_GRACE": "4s"}) as supervisor:
         (job,) = db.enqueue("plain", '{"s": 60}')
         db.until_effect(job)
         supervisor.send(signal.SIGQUIT)
         code, took = supervisor.stop()
-    assert (code, took < 2 + SLACK) == (0, True)
+    assert (code, took < 4 + SLACK) == (0, True)
     assert db.state(job) == "ready"
 
 
@@ -111,5 +128,5 @@ def test_cancel_works_during_a_drain(tmp_path: Path, db: Database) -> None:
         db.until_effect(job)
         supervisor.send(signal.SIGTERM)
         assert db.driver.cancel(job, "not needed") == "requested"
-        code = supervisor.wait(10)
+        code = supervisor.wait(20)
     assert (code, db.state(job)) == (0, "cancelled")

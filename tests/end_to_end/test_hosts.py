@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tests.processes import Supervisor, running
 from tests.side_table import Database
 from tests.support import scaled, until
 
-QUICK = {"STOKER_LEASE": "8s", "STOKER_KILL_AFTER": "1s"}
+QUICK = {"STOKER_LEASE": "6s", "STOKER_KILL_AFTER": "1s"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
@@ -34,9 +33,9 @@ def test_another_machine_takes_over_within_12_s(tmp_path: Path, db: Database) ->
             second.ready()
             for process in first.processes():
                 process.kill()
-            killed = time.monotonic()
-            db.until_effect(lost, times=2, within=14)
-            assert time.monotonic() - killed < 12
+            killed = db.one("select clock_timestamp()")
+            db.until_effect(lost, times=2)
+            assert db.one("select extract(epoch from max(at) - %s) from effects where job_id = %s", killed, lost) < 12
             assert second.events("host.dead")[0]["proof"] == "renewals"
             assert db.job(lost).lost == 1
         finally:
@@ -45,33 +44,33 @@ def test_another_machine_takes_over_within_12_s(tmp_path: Path, db: Database) ->
 
 def test_a_frozen_host_is_taken_over_and_writes_nothing_afterwards(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, QUICK) as first:
-        (job,) = db.enqueue("naps", '{"s": 15}')
+        (job,) = db.enqueue("naps", '{"s": 13}')
         db.until_effect(job)
         frozen = first.processes()
         for process in frozen:
             process.suspend()
         with running(tmp_path, db.url, QUICK) as second:
-            db.until_effect(job, times=2, within=15)
+            db.until_effect(job, times=2)
             owner = db.one("select host from stoker.jobs where id = %s", job)
             for process in frozen:
                 process.resume()
-            until(lambda: first.events("host.judged_dead"), within=10)
-            until(lambda: first.events("run.lease_lost"), within=10)
+            until(lambda: first.events("host.judged_dead"))
+            until(lambda: first.events("run.lease_lost"))
             assert db.one("select host from stoker.jobs where id = %s", job) == owner
-            view = db.until_state(job, "done", within=25)
+            view = db.until_state(job, "done")
             assert (view.attempt, view.lost) == (1, 1)
             assert db.effects("end")[job] == 1
-            first.ready(within=15)
+            first.ready()
             second.ready()
 
 
 def test_a_healthy_long_job_runs_once(tmp_path: Path, db: Database) -> None:
     """Many times the lease, keeping the GIL, with another host watching."""
-    with running(tmp_path, db.url, {"STOKER_LEASE": "6s", "STOKER_KILL_AFTER": "1s"}):
-        (job,) = db.enqueue("burns", f'{{"s": {scaled(10, 60)}}}')
+    with running(tmp_path, db.url, QUICK):
+        (job,) = db.enqueue("burns", f'{{"s": {scaled(8, 60)}}}')
         db.until_effect(job)
         with running(tmp_path, db.url, {"STOKER_QUEUES": "other=1", **QUICK}):
-            assert db.until_state(job, "done", within=120).attempt == 1
+            assert db.until_state(job, "done", within=180).attempt == 1
             assert (db.effects("start")[job], db.effects("end")[job]) == (1, 1)
 
 
@@ -86,8 +85,8 @@ def test_a_rolling_restart_loses_nothing(tmp_path: Path, db: Database) -> None:
             for process in old.processes():
                 process.kill()
             old.wait()
-            db.until_all_done(jobs, within=60)
-            db.until_effect(long, times=2, within=5)
+            db.until_all_done(jobs, within=180)
+            db.until_effect(long, times=2)
             assert db.driver.cancel(long, "enough") == "requested"
             db.until_state(long, "cancelled")
     assert set(db.effects("end", jobs)) == set(jobs)
@@ -99,4 +98,4 @@ def test_an_unknown_name_waits_for_a_host_that_knows_it(tmp_path: Path, db: Data
         until(lambda: stranger.events("job.name_unknown"))
         assert db.until_state(job, "delayed").attempt == 0
     with running(tmp_path, db.url):
-        assert db.until_state(job, "done", within=3).attempt == 1
+        assert db.until_state(job, "done").attempt == 1

@@ -53,13 +53,13 @@ def test_nobody_is_judged_and_nothing_runs_twice(root: Path, tmp_path: Path) -> 
         back = time.monotonic()
         db = Database(server.url)
         (fresh,) = db.enqueue("noop")
-        db.until_state(fresh, "done", within=10)
-        assert time.monotonic() - back < 6
+        db.until_state(fresh, "done")
+        assert time.monotonic() - back < 15
         for job in (short, long):
-            view = db.until_state(job, "done", within=20)
+            view = db.until_state(job, "done")
             assert (view.attempt, view.run_no, view.lost) == (1, 1, 0)
         assert db.one("select id from stoker.hosts") == host
-        supervisor.ready(within=10)
+        supervisor.ready()
         assert {process.pid for process in supervisor.processes("stoker: worker")} == workers
         db.close()
         assert supervisor.stop()[0] == 0
