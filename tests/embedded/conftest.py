@@ -52,7 +52,7 @@ def _new_directory() -> Path:
 
 def _leave_no_process(root: Path) -> None:
     try:
-        until(lambda: not processes_of(root), within=20)
+        until(lambda: not processes_of(root))
     except AssertionError:
         embedded.stop(root, force=True)
         raise

@@ -70,7 +70,7 @@ def test_an_ordinary_user_runs_it_as_itself(
     with closing(embedded.acquire(cold_root)) as joined:  # root may share what runs
         user.leave()
         assert query(joined.url, "SELECT 1") == 1
-    assert embedded.wait_until_stopped(cold_root, within=10)
+    assert embedded.wait_until_stopped(cold_root)
     with pytest.raises(RootUnusable, match=f"belongs to uid {uid}"):
         embedded.acquire(cold_root)
 

@@ -69,7 +69,7 @@ def test_a_hold_ends_with_the_guardian_that_was_asked_for_it(root: Path) -> None
     assert pg("stop", "--force", "--root", root)[0] == 0
     (root / "hold").touch()
     embedded.acquire(root).close()
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
 
 
 def test_psql_runs_against_it_and_keeps_it_up(root: Path) -> None:
@@ -79,7 +79,7 @@ def test_psql_runs_against_it_and_keeps_it_up(root: Path) -> None:
         [sys.executable, "-c", code, "psql", "--root", str(root), *ask], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, "stoker|"), done.stderr
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
 
 
 def test_looking_makes_nothing(tmp_path: Path) -> None:

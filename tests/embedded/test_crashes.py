@@ -47,7 +47,7 @@ def test_killing_the_only_user_stops_the_server(root: Path, other_user: StartUse
     user = other_user(root)
     store(user.url(), 1)
     user.kill()
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
     with closing(embedded.acquire(root, settings=NO_FSYNC)) as server:
         assert stored(server.url) == 1
 
@@ -57,7 +57,7 @@ def test_killing_the_guardian_takes_the_server_down_and_the_next_user_brings_it_
         store(first.url, 2)
         before = postmaster_pid(root)
         kill_guardian(root)
-        until(lambda: gone(before), within=10)
+        until(lambda: gone(before))
         with closing(embedded.acquire(root, settings=NO_FSYNC)):
             assert stored(first.url) == 2
             assert postmaster_pid(root) != before
@@ -77,7 +77,7 @@ def test_a_killed_server_is_started_again_under_its_users(root: Path) -> None:
         store(server.url, 4)
         before, guardian = postmaster_pid(root), guardian_pid(root)
         os.kill(before, signal.SIGKILL)
-        until(lambda: embedded.running_url(root) and postmaster_pid(root) != before, within=20)
+        until(lambda: embedded.running_url(root) and postmaster_pid(root) != before)
         assert stored(server.url) == 4
         assert guardian_pid(root) == guardian
 
@@ -87,7 +87,7 @@ def test_a_server_that_keeps_crashing_is_given_up_and_the_next_user_tries_afresh
         guardian = guardian_pid(root)
         assert guardian
         killed = 0
-        while until(lambda: gone(guardian) or embedded.running_url(root), within=20) is not True:
+        while until(lambda: gone(guardian) or embedded.running_url(root)) is not True:
             os.kill(postmaster_pid(root), signal.SIGKILL)
             until(lambda: embedded.running_url(root) is None)
             killed += 1
@@ -99,7 +99,7 @@ def test_a_server_that_keeps_crashing_is_given_up_and_the_next_user_tries_afresh
 def test_a_server_stopped_on_purpose_is_not_started_again(root: Path) -> None:
     with closing(embedded.acquire(root, settings=NO_FSYNC)):
         os.kill(postmaster_pid(root), signal.SIGINT)
-        assert embedded.wait_until_stopped(root, within=10)
+        assert embedded.wait_until_stopped(root)
 
 
 def test_everything_killed_at_once(root: Path, other_user: StartUser) -> None:
@@ -157,12 +157,12 @@ def test_clients_that_come_and_go_together(root: Path, other_user: StartUser) ->
         for user in users:
             assert query(user.url(), "SELECT 1") == 1
             user.leave()
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
 
 
 def test_an_interrupted_initdb_is_never_taken_for_a_cluster(cold_root: Path, other_user: StartUser) -> None:
     user = other_user(cold_root)
-    until(lambda: list(cold_root.glob("cluster/unfinished-*/PG_VERSION")), within=20)
+    until(lambda: list(cold_root.glob("cluster/unfinished-*/PG_VERSION")))
     kill_guardian(cold_root)
     user.process.wait()
     assert not (cold_root / "cluster/data").exists()
@@ -188,9 +188,9 @@ def test_everybody_killed_at_a_random_moment_of_the_start(root: Path, other_user
 
 def test_a_user_killed_while_it_starts_the_server_leaves_nothing(root: Path, other_user: StartUser) -> None:
     user = other_user(root)
-    until(lambda: guardian_pid(root) and processes_of(root), within=20)
+    until(lambda: guardian_pid(root) and processes_of(root))
     user.kill()
-    assert embedded.wait_until_stopped(root, within=20)
+    assert embedded.wait_until_stopped(root)
 
 
 def test_a_terminated_guardian_stops_its_server(root: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_terminated_guardian_stops_its_server(root: Path) -> None:
         server, guardian = postmaster_pid(root), guardian_pid(root)
         assert guardian
         os.kill(guardian, signal.SIGTERM)
-        until(lambda: gone(server) and gone(guardian), within=10)
+        until(lambda: gone(server) and gone(guardian))
     assert not (root / "cluster/data/postmaster.pid").exists()
 
 
@@ -206,5 +206,5 @@ def test_a_client_forked_from_a_busy_program_is_not_kept_alive_by_it(root: Path)
     """A share is this process's: a program started with `subprocess` does not prolong it."""
     with closing(embedded.acquire(root, settings=NO_FSYNC)):
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
     child.communicate(b"\n")

@@ -43,7 +43,7 @@ def test_it_stops_with_the_last_user_and_keeps_the_data(root: Path, other_user: 
     assert query(first.url, "SELECT n FROM kept") == 7
     assert postmaster_pid(root) == second_pid
     second.leave()
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
     with closing(embedded.acquire(root, settings=NO_FSYNC)) as third:
         assert query(third.url, "SELECT n FROM kept") == 7
 
@@ -62,7 +62,7 @@ def test_a_user_that_comes_while_it_stops_starts_it_again(root: Path) -> None:
         with closing(embedded.acquire(root, settings=NO_FSYNC)) as server:
             guardian = guardian_pid(root)
         assert guardian
-        until(lambda: not (root / "cluster/data/postmaster.pid").exists(), within=10)
+        until(lambda: not (root / "cluster/data/postmaster.pid").exists())
         with closing(embedded.acquire(root, settings=NO_FSYNC)) as server:
             assert query(server.url, "SELECT 1") == 1
             assert guardian_pid(root) != guardian
@@ -75,7 +75,7 @@ def test_a_share_survives_exec_until_the_new_program_closes_it(root: Path, other
     assert query(url, "SELECT 1") == 1
     user.leave()
     assert user.line() == "closed"
-    assert embedded.wait_until_stopped(root, within=10)
+    assert embedded.wait_until_stopped(root)
     assert user.process.poll() is None
 
 
@@ -188,5 +188,5 @@ def test_a_removed_root_takes_its_server_down(root: Path) -> None:
         pids = [guardian_pid(root), postmaster_pid(root)]
         root.rename(root.with_name(f"{root.name}-moved"))
     moved = root.with_name(f"{root.name}-moved")
-    until(lambda: not any(psutil.pid_exists(pid) for pid in pids if pid), within=20)
+    until(lambda: not any(psutil.pid_exists(pid) for pid in pids if pid))
     moved.rename(root)

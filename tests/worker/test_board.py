@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support import HANGS_S
 from worker_proc.board import BUCKETS, NAMES, OTHER, OUTCOMES, Board, SlotWord, Word
 
 
@@ -59,10 +60,9 @@ def test_a_full_arena_refuses(board: Board) -> None:
         board.add_slot(lanes=1)
 
 
-def _juggle(fd: int, offset: int, seconds: float) -> None:
-    slot = Board(fd).slot(offset, 1)
-    until, job = time.monotonic() + seconds, 1
-    while time.monotonic() < until:
+def _juggle(fd: int, offset: int) -> None:
+    slot, job = Board(fd).slot(offset, 1), 1
+    while True:
         job += 1
         slot.fill_lane(0, job, job * 3, job * 5, job * 7, job * 11)
         slot.clear_lane(0)
@@ -70,12 +70,15 @@ def _juggle(fd: int, offset: int, seconds: float) -> None:
 
 def test_a_reader_never_pairs_a_job_with_anothers_run(board: Board) -> None:
     slot = board.add_slot(lanes=1)
-    writer = multiprocessing.get_context("fork").Process(target=_juggle, args=(board.fd, slot.offset, 0.5))
+    writer = multiprocessing.get_context("fork").Process(target=_juggle, args=(board.fd, slot.offset), daemon=True)
     writer.start()
-    seen = 0
-    while writer.is_alive():
-        for run in slot.executing():
-            seen += 1
-            assert run.run_no == run.job_id * 3
-    writer.join()
-    assert seen > 0
+    began, seen = time.monotonic(), 0
+    try:
+        while seen < 100 or time.monotonic() - began < 0.5:
+            assert time.monotonic() - began < HANGS_S, f"seen {seen} times"
+            for run in slot.executing():
+                seen += 1
+                assert run.run_no == run.job_id * 3
+    finally:
+        writer.kill()
+        writer.join()
