@@ -36,12 +36,14 @@ def _with_process(look: Look, pid: int, now: int) -> Look:
     except (psutil.Error, OSError):
         return look
     cpu_s = times.user + times.system
+    # Who could run and gets no CPU waits for a busy machine.
+    idle = cpu_s == look.cpu_s and state != psutil.STATUS_RUNNING
     return replace(
         look,
         process_at=now,
         stopped=state in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP),
         blocked=state == psutil.STATUS_DISK_SLEEP,
         cpu_s=cpu_s,
-        idle_since=look.idle_since if look.idle_since and cpu_s == look.cpu_s else now,
+        idle_since=look.idle_since if look.idle_since and idle else now,
         rss=rss,
     )
