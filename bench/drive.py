@@ -14,8 +14,6 @@ from stoker.settings import Settings
 
 Held = Literal["lock", "update"]
 
-# Versions before row locks hold every job by lease.
-_KNOWS_ROW_LOCKS: Final = "row_locks" in Settings.__struct_fields__
 _WHATS: Final = {"lock": "lock-then-delete", "update": "update-then-delete"}
 
 
@@ -44,7 +42,7 @@ class Load:
         settings: dict[str, object] = {"batch": self.batch}
         if not self.kept:
             settings["retention_done"] = 0
-        if self.held == "update" and _KNOWS_ROW_LOCKS:
+        if self.held == "update":
             settings["row_locks"] = "off"
         return settings
 
