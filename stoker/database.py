@@ -33,6 +33,15 @@ _SESSION: Final = (
     " set idle_in_transaction_session_timeout = 0; set statement_timeout = 0; set lock_timeout = 0; set datestyle = iso"
 )
 
+# Plans outlive what they were made for: one made while the queue was empty may serve a million rows, and statistics are
+# those of another moment. Each statement of a worker or a keeper finds its rows by one index: it needs no scan of whole
+# tables and no loop over a join. A sort must stay allowed, or an index that has the order is walked whole for it.
+# What is off and used all the same has a price that would make PostgreSQL compile the plan: no jit.
+STEADY_PLANS: Final = (
+    "set plan_cache_mode = force_generic_plan; set jit = off;"
+    " set enable_seqscan = off; set enable_bitmapscan = off; set enable_nestloop = off"
+)
+
 
 def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT, dedicated: bool = False) -> Connection:
     """Open a connection in autocommit mode, pinned to READ COMMITTED. Raises DriverUnavailable.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, LiteralString, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 from psycopg import Connection
 
-from stoker.database import Severer, connect
+from stoker.database import STEADY_PLANS, Severer, connect
 from stoker.drivers.calls import Keeping
 from stoker.drivers.postgres import REFUSED, PostgresDriver
 from stoker.errors import DriverUnavailable
@@ -20,13 +20,6 @@ from worker_proc.control import Control
 # A call that takes longer is cut and the connection opened anew.
 CALL_LIMIT_S: Final = 15.0
 STOPPING_LIMIT_S: Final = 3.0
-
-# The queue's statistics are always those of another moment. Every statement of a desk is made for one index.
-_PLANS: Final[tuple[LiteralString, ...]] = (
-    "set plan_cache_mode = force_generic_plan",
-    "set enable_seqscan = off",
-    "set enable_bitmapscan = off",
-)
 
 T = TypeVar("T")
 
@@ -106,5 +99,4 @@ class DeskConnection:
         check(conn)
         if conn.prepare_threshold is not None:
             conn.prepare_threshold = 0
-            for setting in _PLANS:
-                conn.execute(setting, prepare=False)
+            conn.execute(STEADY_PLANS, prepare=False)

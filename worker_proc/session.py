@@ -8,6 +8,7 @@ import psycopg
 from psycopg import Connection, Notify
 
 from stoker import logs
+from stoker.database import STEADY_PLANS
 from stoker.drivers.calls import Keeping
 from stoker.migrate import migrate
 from worker_proc.control import Control
@@ -56,6 +57,7 @@ class Session(Link):
         # What arrives during a call is delivered on the way, the rest by hear().
         conn.add_notify_handler(self._notified)
         conn.execute(_PREPARE)
+        conn.execute(STEADY_PLANS)
 
     def _notified(self, note: Notify) -> None:
         self._deliver(note.channel, note.payload)

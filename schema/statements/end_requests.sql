@@ -5,6 +5,6 @@ with cancelled as materialized (
 ),
 forgotten as (
     delete from stoker.cancels c
-    where c.job_id = any (%(gone)s::bigint[]) and not exists (select from stoker.jobs j where j.id = c.job_id)
+    where c.job_id = any (%(gone)s::bigint[]) and not c.job_id = any (array(select id from stoker.jobs where id = any (%(gone)s::bigint[])))
 )
 select count(*) from cancelled

@@ -5,7 +5,7 @@ with given as materialized (
 ),
 free as materialized (
     select j.id from stoker.jobs j join given g on j.id = g.id and j.run_no = g.run_no - 1
-    where j.state = 'ready'
+    where j.state = 'ready' and j.id = any (%(ids)s::bigint[])
     order by j.id
     for no key update of j skip locked
 )

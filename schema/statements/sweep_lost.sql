@@ -9,6 +9,11 @@ with recursive holders as (
 missing as materialized (
     select h.host from holders h where h.host is not null and not exists (select from stoker.hosts k where k.id = h.host)
 ),
+-- Looked up apart from being locked in order, and fetched by their ids below: a plan made while the table was empty must not
+-- walk all jobs in that order.
+lost as materialized (
+    select id from stoker.jobs where state = 'running' and host = any (array(select host from missing)) limit %(limit)s
+),
 held as materialized (
     select j.id, j.run_no, j.host, j.attempt, j.claimed_at, j.lost + 1 as lost, c.reason,
            case when c.job_id is not null then 'cancelled' when j.lost + 1 >= %(max_lost)s then 'dead' else 'ready' end as ending,
@@ -16,13 +21,12 @@ held as materialized (
                               'message', format('Host %%s, which held job %%s (%%s), was lost; loss %%s of this job.',
                                                 j.host, j.id, j.name, j.lost + 1)) as error
     from stoker.jobs j left join stoker.cancels c on c.job_id = j.id
-    where j.state = 'running' and j.host = any (array(select host from missing))
+    where j.id = any (array(select id from lost)) and j.state = 'running' and j.host = any (array(select host from missing))
     order by j.id
-    limit %(limit)s
     for update of j skip locked
 ),
 gone as (
-    delete from stoker.jobs j using held h where j.id = h.id and h.ending <> 'ready'
+    delete from stoker.jobs j using held h where j.id = h.id and j.id = any (array(select id from lost)) and h.ending <> 'ready'
     returning j.*, h.ending, h.lost as losses,
               case h.ending when 'dead' then h.error
                    else jsonb_build_object('type', 'Cancelled', 'message', coalesce(h.reason, ''), 'code', 'STOKER_ABORTED') end as last_error
@@ -42,7 +46,7 @@ back as (
     update stoker.jobs j
     set state = 'ready', attempt = greatest(j.attempt - 1, 0), lost = h.lost, error = h.error, host = null, claim_no = null
     from held h
-    where j.id = h.id and h.ending = 'ready'
+    where j.id = h.id and j.id = any (array(select id from lost)) and h.ending = 'ready'
     returning j.queue
 ),
 noted as (

@@ -8,6 +8,5 @@ with known as materialized (
 )
 update stoker.jobs j
 set state = 'ready', put_off = 0, run_at = null
-from known
-where j.id = known.id
+where j.id = any (array(select id from known))
 returning j.queue

@@ -31,7 +31,8 @@ def plan(db: Database, name: str, **params: Any) -> str:
 
 
 def test_claim(crowded: Database) -> None:
-    text = plan(crowded, "claim_batch", queue="q1", limit=100, host=1, claim_no=1)
+    beginning = {"mark_priority": -32768, "mark_pos": 0}
+    text = plan(crowded, "claim_batch", queue="q1", limit=100, host=1, claim_no=1, **beginning)
     assert "jobs_ready" in text
     assert '"Sort"' not in text
     assert text.count('"Seq Scan"') == 0
