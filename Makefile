@@ -41,7 +41,7 @@ format: $(READY) ## put the code into its standard form
 soak: $(READY) ## the tests with every repeated trial at full count (an hour)
 	STOKER_TEST_SCALE=full $(BIN)/python -m pytest -n 2
 
-bench: $(READY) ## measure throughput, latency, drain and memory beside raw floors
+bench: $(READY) ## measure everything docs/performance.md shows, beside raw floors (ten minutes)
 	$(BIN)/python -m bench
 
 demo: $(READY) ## a few thousand real files through the queue, with a kill and a drain on the way
