@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from stoker.database import STEADY_PLANS
 from stoker.sql import statement
 from tests.side_table import Database
 
@@ -21,6 +22,7 @@ def crowded(db: Database) -> Database:
         (ROWS,),
     )
     db.conn.execute("analyze stoker.jobs")
+    db.conn.execute(STEADY_PLANS)
     return db
 
 
