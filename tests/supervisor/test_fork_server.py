@@ -109,7 +109,7 @@ def test_children_of_a_killed_fork_server_do_not_survive_the_supervisor_either(s
 
 
 def test_a_supervisor_killed_during_start_leaves_nobody(start: Start) -> None:
-    for trial in range(scaled(5, 100)):
+    for trial in range(scaled(4, 100)):
         running = start(queues=["good=3"], env={"FAKE_IMPORT_S": "0.1"})
         time.sleep(0.15 + 0.1 * trial % 0.7)
         os.kill(running.pid, signal.SIGKILL)

@@ -171,9 +171,9 @@ def test_children_that_boot_slowly_do_not_hold_it_up(start: Start) -> None:
 
 
 def test_terminated_at_any_moment_of_its_start_it_ends_in_time(start: Start) -> None:
-    for trial in range(scaled(10, 200)):
+    for trial in range(scaled(6, 200)):
         running = start(queues=["good=2", "good-2=1"], env={"FAKE_IMPORT_S": "0.05"})
-        time.sleep(trial % 10 / 14)
+        time.sleep(trial * 3 % 10 / 14)
         running.signal(TERM)
         # Before its handlers are there the signal's own action applies, and there is nothing to drain.
         assert running.exit(within=5) in (0, -TERM)
