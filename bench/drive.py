@@ -9,11 +9,14 @@ from typing import Any, Final, Literal, LiteralString
 from bench.beacon import Beacon
 from bench.errors import BenchFailed
 from bench.marks import Progress, every, follow, from_logs
-from bench.rig import Rig
+from bench.rig import Rig, until
 from stoker.settings import Settings
 
 Held = Literal["lock", "update"]
 
+# The marked jobs and those between them have the lowest ids.
+_LEFT: Final = "select exists (select from stoker.jobs where id <= %s)"
+LEFT_WITHIN_S: Final = 60.0
 _WHATS: Final = {"lock": "lock-then-delete", "update": "update-then-delete"}
 
 
@@ -67,7 +70,10 @@ def run(rig: Rig, load: Load, beacon: Beacon) -> Progress:
     """The supervisor, until the marked jobs are done, then drained."""
     with rig.supervisor(f"default={load.workers}", **load.settings) as supervisor:
         supervisor.ready()
-        return follow(beacon, load.jobs)
+        progress = follow(beacon, load.jobs)
+        # Another worker may still have some of the jobs before the last mark; a drain would hand them back.
+        until(lambda: not rig.db.one(_LEFT, load.jobs), within=LEFT_WITHIN_S, every=0.05)
+        return progress
 
 
 def check_settled(rig: Rig, load: Load) -> None:
