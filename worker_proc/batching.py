@@ -47,9 +47,7 @@ class Batching:
         """Learn from one body."""
         if seconds > TARGET_S:
             self._last = 0
-        self._average = _moved(self._average, seconds)
-        self._by_name[name] = _moved(self._by_name.get(name), seconds)
-
-
-def _moved(average: float | None, newest: float) -> float:
-    return newest if average is None else average + _NEWEST * (newest - average)
+        average = self._average
+        self._average = seconds if average is None else average + _NEWEST * (seconds - average)
+        average = self._by_name.get(name, seconds)
+        self._by_name[name] = average + _NEWEST * (seconds - average)

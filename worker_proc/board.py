@@ -77,6 +77,9 @@ _LANE_WORDS: Final = 7
 _JOB, _RUN, _STARTED, _SOFT, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
 
 
+_ROW_OF: Final = {outcome: row * (NAMES + 1) for row, outcome in enumerate(OUTCOMES)}
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRun:
     """One executing body as a reader saw it, twice the same. Times are CLOCK_MONOTONIC ns, 0 = none."""
@@ -148,6 +151,12 @@ class Slot:
         self._words = board.words
         self.offset = offset
         self.lanes = lanes
+        # Where every run of every job writes: added up once.
+        self._lanes_at = offset + _LANES_AT
+        self._counters_at = offset + _COUNTERS_AT
+        self._buckets_at = offset + _BUCKETS_AT
+        self._duration_sum_at = offset + int(SlotWord.DURATION_SUM_US)
+        self._duration_count_at = offset + int(SlotWord.DURATION_COUNT)
 
     def __getitem__(self, word: SlotWord) -> int:
         return self._words[self.offset + word]
@@ -169,7 +178,7 @@ class Slot:
 
     def fill_lane(self, lane: int, job_id: int, run_no: int, started: int, soft: int, hard: int) -> None:
         """Say which body this lane executes."""
-        words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
+        words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         words[at + _RUN] = run_no
         words[at + _STARTED] = started
         words[at + _SOFT] = soft
@@ -178,13 +187,13 @@ class Slot:
 
     def clear_lane(self, lane: int) -> None:
         """Say that this lane executes nothing, and what it executed last."""
-        words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
+        words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         words[at + _LAST_JOB], words[at + _LAST_RUN] = words[at + _JOB], words[at + _RUN]
         words[at + _JOB] = 0
 
     def read_lane(self, lane: int) -> LaneRun | None:
         """The executing body, or None. A value torn by a concurrent change is read again."""
-        words, at = self._words, self.offset + _LANES_AT + _LANE_WORDS * lane
+        words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         while job_id := words[at + _JOB]:
             run_no = words[at + _RUN]
             run = LaneRun(lane, job_id, run_no, words[at + _STARTED], words[at + _SOFT], words[at + _HARD])
@@ -205,7 +214,7 @@ class Slot:
         more, so naming it blames nobody.
         """
         for lane in range(self.lanes):
-            at = self.offset + _LANES_AT + _LANE_WORDS * lane
+            at = self._lanes_at + _LANE_WORDS * lane
             if run := self.read_lane(lane):
                 yield run.job_id, run.run_no
             elif job_id := self._words[at + _LAST_JOB]:
@@ -215,29 +224,30 @@ class Slot:
 
     def count(self, outcome: str, name_index: int, *, by: int = 1) -> None:
         """Add to one counter (child only)."""
-        self._words[self._counter(OUTCOMES.index(outcome), name_index)] += by
+        self._words[self._counter(outcome, name_index)] += by
 
     def counter(self, outcome: str, name_index: int) -> int:
         """Read one counter."""
-        return self._words[self._counter(OUTCOMES.index(outcome), name_index)]
+        return self._words[self._counter(outcome, name_index)]
 
     def counters(self) -> Iterator[tuple[int, int, int]]:
         """(outcome index, name index, value) of every counter that is not 0."""
-        start = self.offset + _COUNTERS_AT
+        start = self._counters_at
         for at, value in enumerate(self._words[start : start + len(OUTCOMES) * (NAMES + 1)]):
             if value:
                 yield at // (NAMES + 1), at % (NAMES + 1), value
 
     def observe(self, seconds: float) -> None:
         """Add one duration to the histogram (child only)."""
-        self._words[self.offset + _BUCKETS_AT + bisect_left(BUCKETS, seconds)] += 1
-        self[SlotWord.DURATION_SUM_US] += int(seconds * 1e6)
-        self[SlotWord.DURATION_COUNT] += 1
+        words = self._words
+        words[self._buckets_at + bisect_left(BUCKETS, seconds)] += 1
+        words[self._duration_sum_at] += int(seconds * 1e6)
+        words[self._duration_count_at] += 1
 
     def buckets(self) -> list[int]:
         """Observations per bucket, the last one above every bound."""
-        start = self.offset + _BUCKETS_AT
+        start = self._buckets_at
         return list(self._words[start : start + len(BUCKETS) + 1])
 
-    def _counter(self, outcome: int, name_index: int) -> int:
-        return self.offset + _COUNTERS_AT + outcome * (NAMES + 1) + name_index
+    def _counter(self, outcome: str, name_index: int) -> int:
+        return self._counters_at + _ROW_OF[outcome] + name_index

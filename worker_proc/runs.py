@@ -122,20 +122,21 @@ class Runs:
         """
         if os.getpid() != self._pid:
             copies.leave(ended.error if ended else None)
-        elapsed = (time.monotonic_ns() - run.started) / 1e9
+        elapsed = (time.monotonic_ns() - run.started) * 1e-9
         reasons = run.signal.reasons
         settlement = judge(
             run.job, run.claimed, ended, reasons, elapsed=elapsed, rng=self._rng, settings=self._settings
         )
         outcome = OUTCOME_LABEL.get(settlement.outcome) if settlement else "lost"
         keep(settlement)
+        slot, executing = self._slot, self._executing
         with self._lock:
-            self._slot.clear_lane(run.lane)
-            del self._executing[run.token]
-            self._slot[SlotWord.IN_FLIGHT] = len(self._executing)
+            slot.clear_lane(run.lane)
+            del executing[run.token]
+            slot[SlotWord.IN_FLIGHT] = len(executing)
             if outcome is not None:
-                self._slot.count(outcome, self._index.get(run.claimed.name, OTHER))
-                self._slot.observe(elapsed)
+                slot.count(outcome, self._index.get(run.claimed.name, OTHER))
+                slot.observe(elapsed)
             if settlement is not None and self._control.stopping:
                 self._count(settlement)
         run.signal.close()

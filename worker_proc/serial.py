@@ -120,10 +120,10 @@ class SerialLane:
         return not self._control.stopping and self._control.board[Word.PHASE] == Phase.RUNNING
 
     def _may_start(self, holder: Holder) -> bool:
-        if not self._accepting():
+        board = self._control.board
+        if self._control.stopping or board[Word.PHASE]:
             return False
         # A host that slept between claim and start may have been judged dead: what it leased runs elsewhere.
-        board = self._control.board
         return self._locked or (board[Word.HOST_ID] == holder.host and board.lease_trusted(boottime_ns()))
 
     def _acks(self, job: Job[..., Any] | None) -> bool:
