@@ -75,6 +75,8 @@ def _measure(name: str, rig: Rig) -> list[Reading]:
     began = time.monotonic()
     readings = WORKLOADS[name](rig)
     _note(f"{name}: measured in {time.monotonic() - began:.0f} s")
+    for reading in readings:
+        _note(f"  {report.line(reading)}")
     return readings
 
 

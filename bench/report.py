@@ -41,6 +41,12 @@ def row(reading: dict[str, Any]) -> tuple[str, ...]:
     return reading["what"], value, floor, reading["unit"], ratio, reading["goal"], spread, reading["floor_is"]
 
 
+def line(reading: Reading) -> str:
+    """One reading in short, for whoever waits."""
+    ratio = "" if reading.ratio is None else f", {reading.ratio:.2f} of {reading.floor_is}"
+    return f"{reading.what}: {number(reading.value)} {reading.unit}{ratio}"
+
+
 def number(value: float) -> str:
     """As many digits as mean something."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
