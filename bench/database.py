@@ -88,11 +88,13 @@ class Database:
         if checkpoint:
             self.conn.execute("checkpoint")
 
-    def alone(self) -> bool:
-        """Whether every other session has ended; by then each has reported what it counted."""
-        return not self.one(
-            "select exists (select from pg_stat_activity where datname = current_database()"
-            " and backend_type = 'client backend' and pid <> pg_backend_pid())"
+    def sessions(self) -> set[int]:
+        """The backends that clients of this database have now."""
+        return set(
+            self.one(
+                "select array_agg(pid) from pg_stat_activity"
+                " where datname = current_database() and backend_type = 'client backend'"
+            )
         )
 
     def wipe(self) -> None:

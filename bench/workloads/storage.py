@@ -67,7 +67,9 @@ def _floor(rig: Rig, load: Load) -> tuple[float, float]:
 def _cost(rig: Rig, schema: LiteralString, jobs: int, spend: Callable[[], object]) -> tuple[float, float]:
     # No checkpoint: the first touch of a page after one writes all of it, which says more about the page than the job.
     rig.db.tidy(checkpoint=False)
+    before = rig.db.sessions()
     dead, wal = rig.db.one(_DEAD.format(schema)), rig.db.one(_WAL)
     spend()
-    until(rig.db.alone, within=30, every=0.01)
+    # A backend has reported all it counted when it has ended.
+    until(lambda: rig.db.sessions() <= before, within=30, every=0.01)
     return (rig.db.one(_DEAD.format(schema)) - dead) / jobs, (rig.db.one(_WAL) - wal) / jobs

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from bench.errors import BenchFailed
 from bench.marks import Progress, every, from_logs, warm
-from bench.plots import distribution
+from bench.plots import distribution, plots
 from bench.publish import newest
 from bench.reading import Reading, alternate, quantile
 from bench.workloads import WORKLOADS
@@ -66,6 +67,24 @@ def test_floor_and_product_are_measured_in_turn() -> None:
 
 def test_a_distribution_climbs_to_one() -> None:
     assert distribution([3.0, -1.0, 2.0, 1.0]) == [(-1.0, 0.0), (-1.0, 0.25), (1.0, 0.5), (2.0, 0.75), (3.0, 1.0)]
+
+
+def test_every_curve_of_a_result_is_drawn() -> None:
+    pair = {"value": 50_000.0, "floor": 60_000.0}
+    stretches = [[(100, 40_000.0), (200, 50_000.0)]]
+    samples = {"samples": [1.0, 0.5], "floor_samples": [0.3, 0.4]}
+    readings = [
+        *({"name": f"noop.{workers}", "workers": workers, **pair} for workers in (1, 2)),
+        *({"name": f"batch.{batch}", "batch": batch, **pair} for batch in (10, 200)),
+        {"name": "backlog.1000", "jobs": 100, "ready": 1_000, **pair},
+        {"name": "snapshot", "stretches": stretches, "floor_stretches": stretches},
+        {"name": "pickup.short.p50", **samples},
+        {"name": "pickup.unseen.p50", **samples},
+    ]
+    drawn = plots({"readings": readings})
+    assert set(drawn) == {"processes", "batches", "backlog", "snapshot", "latency"}
+    for chart in drawn.values():
+        ElementTree.fromstring(chart.svg())
 
 
 def test_only_a_complete_result_is_published(tmp_path: Path) -> None:
