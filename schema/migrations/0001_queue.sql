@@ -95,6 +95,18 @@ create table stoker.cancels (
     requested_at timestamptz not null default clock_timestamp()
 );
 
+-- Deaths of processes that held the row of their job by a lock alone, until somebody can write them into that row.
+-- A job that is in here is not claimed. Almost always empty.
+create table stoker.suspects (
+    job_id   bigint      not null,
+    host     bigint      not null,
+    claim_no bigint      not null,
+    run_no   bigint      not null,
+    death    jsonb       not null,
+    died_at  timestamptz not null default clock_timestamp(),
+    primary key (job_id, host, claim_no)
+);
+
 create table stoker.hosts (
     id            bigint      not null primary key,
     renewals      bigint      not null default 0,
@@ -115,9 +127,9 @@ create table stoker.queues (
     sampled_at timestamptz not null default clock_timestamp()
 );
 
--- Enqueue one job; for SQL, triggers and other languages, and the single enqueue of the library.
--- With a key that a live job holds: 'dedupe' returns that job, 'error' raises unique_violation, 'replace' updates it while it waits.
--- `p_number` is a number taken from stoker.job_numbers before, for a place in line among many.
+-- Enqueue one job; for SQL, triggers and other languages, and for the library within a caller's transaction.
+-- With a key that a live job holds: 'dedupe' returns that job, 'error' raises unique_violation, 'replace' updates it while it waits and
+-- nobody has it locked: a locked one counts as running. No waiting, except for another transaction that is inserting the same key.
 -- Loops because between a conflict and the look at the winner the winner may have ended.
 create function stoker.enqueue(
     p_name text,
@@ -131,7 +143,6 @@ create function stoker.enqueue(
     p_tenant text default null,
     p_on_conflict text default 'dedupe',
     p_notify boolean default true,
-    p_number bigint default null,
     out id bigint,
     out created boolean
 ) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -142,45 +153,193 @@ begin
     if p_on_conflict is null or p_on_conflict not in ('dedupe', 'error', 'replace') then
         raise exception 'on_conflict must be dedupe, error or replace, not %', p_on_conflict using errcode = 'invalid_parameter_value';
     end if;
-    loop
-        created := false;
-        if p_idempotency_key is not null then
-            -- Looking first spares the sequence a number for every duplicate.
-            select j.id into id from stoker.jobs j
-            where j.name = p_name and coalesce(j.tenant, '') = coalesce(p_tenant, '') and j.idempotency_key = p_idempotency_key;
-        end if;
+    if p_idempotency_key is null then
+        -- Without ON CONFLICT, which looks into the unique indexes twice.
+        id := nextval('stoker.job_numbers');
+        created := true;
+        insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, payload)
+        values (id, id, p_queue, p_name, v_state, p_priority, case when v_state = 'delayed' then v_due end, p_max_attempts, p_tenant, p_payload);
+    end if;
+    while id is null loop
+        -- Looking first spares the sequence a number for every duplicate, and waiting for whoever is changing the row.
+        select j.id, false into id, created from stoker.jobs j
+        where j.name = p_name and coalesce(j.tenant, '') = coalesce(p_tenant, '') and j.idempotency_key = p_idempotency_key;
         if id is null then
-            id := coalesce(p_number, nextval('stoker.job_numbers'));
-            p_number := null;
+            id := nextval('stoker.job_numbers');
             insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
             values (id, id, p_queue, p_name, v_state, p_priority, case when v_state = 'delayed' then v_due end, p_max_attempts,
                     p_tenant, p_idempotency_key, p_payload)
             on conflict do nothing;
             created := found;
-            exit when created;
-            id := null;
-            continue;
-        end if;
-        if p_on_conflict = 'error' then
+            id := case when created then id end;
+        elsif p_on_conflict = 'error' then
             raise unique_violation using
                 message = format('job %s already holds key %L of %s', id, p_idempotency_key, p_name),
                 constraint = 'jobs_key', detail = id::text;
+        elsif p_on_conflict = 'replace' then
+            update stoker.jobs j
+            set payload = p_payload, priority = p_priority, queue = p_queue, max_attempts = p_max_attempts,
+                state = v_state, run_at = case when v_state = 'delayed' then v_due end
+            where j.id = (select k.id from stoker.jobs k where k.id = enqueue.id and k.state in ('ready', 'delayed') for no key update skip locked);
+            -- One that runs by now is not replaced; one that ended meanwhile is enqueued anew.
+            if not found and not exists (select from stoker.jobs j where j.id = enqueue.id) then
+                id := null;
+            end if;
         end if;
-        exit when p_on_conflict = 'dedupe';
-        -- Waits for whoever else replaces, cancels or claims it.
-        update stoker.jobs j
-        set payload = p_payload, priority = p_priority, queue = p_queue, max_attempts = p_max_attempts,
-            state = v_state, run_at = case when v_state = 'delayed' then v_due end
-        where j.id = enqueue.id and j.state in ('ready', 'delayed');
-        -- One that runs by now is not replaced; one that ended meanwhile is enqueued anew.
-        exit when found or exists (select from stoker.jobs j where j.id = enqueue.id);
-        id := null;
     end loop;
-    if p_notify and v_state = 'delayed' then
-        perform pg_notify('stoker_due', '');
-    elsif p_notify and (created or p_on_conflict = 'replace') then
-        perform pg_notify('stoker_ready', p_queue);
+    if p_notify and (created or p_on_conflict = 'replace') then
+        if v_state = 'delayed' then
+            perform pg_notify('stoker_due', '');
+        else
+            perform pg_notify('stoker_ready', p_queue);
+        end if;
     end if;
+end $$;
+
+-- The same in a transaction of its own, for clients that are in none: it commits before it notifies.
+-- A commit with a notification holds a lock of the whole cluster until it is on disk, so that writers would commit one after the other.
+-- Its caller's rights and search_path, because a procedure that sets either may not commit.
+create procedure stoker.enqueue_alone(
+    p_name text,
+    p_payload jsonb,
+    p_queue text,
+    p_priority integer,
+    p_run_at timestamptz,
+    p_delay double precision,
+    p_max_attempts integer,
+    p_idempotency_key text,
+    p_tenant text,
+    p_on_conflict text,
+    p_notify boolean,
+    inout id bigint default null,
+    inout created boolean default null
+) language plpgsql as $$
+begin
+    select e.id, e.created into id, created
+    from stoker.enqueue(p_name, p_payload, p_queue, p_priority, p_run_at, p_delay, p_max_attempts, p_idempotency_key, p_tenant, p_on_conflict, false) e;
+    if not p_notify or not (created or p_on_conflict = 'replace') then
+        return;
+    end if;
+    commit;
+    if p_run_at is not null or p_delay > 0 then
+        perform pg_catalog.pg_notify('stoker_due', '');
+    end if;
+    -- What was due a moment later when it was stored was promised to stoker_due.
+    if p_delay is null or p_delay <= 0 then
+        perform pg_catalog.pg_notify('stoker_ready', p_queue);
+    end if;
+end $$;
+
+-- Enqueue many jobs, keyed ones among them: ids and which are new, in the order given.
+-- If a key of an 'error' job is taken nothing at all is stored: those that were in the way come back with created = false, the others without an id.
+-- Rows are inserted in the order of their keys, so that two of these never wait for each other; places in line are in the order given.
+-- A key given twice is one job. Loops as stoker.enqueue does.
+-- The settings, because the planner knows little of what is in arrays: rows are looked up one by one in their index, everything else is hashed.
+create function stoker.enqueue_many(
+    p_names text[],
+    p_payloads jsonb[],
+    p_queues text[],
+    p_priorities integer[],
+    p_run_ats timestamptz[],
+    p_delays double precision[],
+    p_max_attempts integer[],
+    p_idempotency_keys text[],
+    p_tenants text[],
+    p_on_conflicts text[],
+    p_notify boolean default true
+) returns table (id bigint, created boolean)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_custom_plan set jit = off as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := clock_timestamp();
+    v_replaces boolean := 'replace' = any (p_on_conflicts);
+    v_refused boolean;
+    v_ids bigint[];
+    v_created boolean[];
+begin
+    if exists (select from unnest(p_on_conflicts) as g (rule) where rule is null or rule not in ('dedupe', 'error', 'replace')) then
+        raise exception 'on_conflict must be dedupe, error or replace' using errcode = 'invalid_parameter_value';
+    end if;
+    begin
+        loop
+            with given as materialized (
+                select g.*, coalesce(g.run_at, v_now + make_interval(secs => g.delay)) as due
+                from unnest(p_names, p_payloads, p_queues, p_priorities, p_run_ats, p_delays, p_max_attempts, p_idempotency_keys, p_tenants,
+                            p_on_conflicts, v_ids, v_created)
+                     with ordinality as g (name, payload, queue, priority, run_at, delay, max_attempts, key, tenant, on_conflict, id, created, ord)
+            ),
+            known as materialized (
+                select g.ord, g.on_conflict, j.id
+                from given g,
+                     lateral (select j.id from stoker.jobs j
+                              where j.name = g.name and coalesce(j.tenant, '') = coalesce(g.tenant, '') and j.idempotency_key = g.key limit 1) j
+                where g.id is null
+            ),
+            fresh as materialized (
+                select nextval('stoker.job_numbers') as number, g.*
+                from (
+                    select g.* from given g
+                    where g.id is null and not exists (select from known k where k.ord = g.ord) and not exists (select from known k where k.on_conflict = 'error')
+                    order by g.ord
+                ) g
+            ),
+            made as (
+                insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
+                select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
+                       case when due > v_now then due end, max_attempts, tenant, key, payload
+                from fresh
+                order by name collate "C", coalesce(tenant, '') collate "C", key collate "C", ord
+                on conflict do nothing
+                returning id
+            ),
+            held as materialized (
+                select j.id
+                from stoker.jobs j
+                where j.id = any (array(select k.id from known k where k.on_conflict = 'replace')) and j.state in ('ready', 'delayed')
+                      and not exists (select from known k where k.on_conflict = 'error')
+                order by j.id
+                for no key update skip locked
+            ),
+            replaced as (
+                update stoker.jobs j
+                set payload = g.payload, priority = g.priority, queue = g.queue, max_attempts = g.max_attempts,
+                    state = case when g.due > v_now then 'delayed' else 'ready' end, run_at = case when g.due > v_now then g.due end
+                from known k join given g on g.ord = k.ord
+                where j.id = any (array(select h.id from held h)) and k.id = j.id and k.on_conflict = 'replace'
+            )
+            select array_agg(coalesce(g.id, k.id, m.id) order by g.ord), array_agg(case when g.id is null then m.id is not null else g.created end order by g.ord),
+                   bool_or(k.on_conflict = 'error')
+            into v_ids, v_created, v_refused
+            from given g left join known k on k.ord = g.ord left join fresh f on f.ord = g.ord left join made m on m.id = f.number;
+
+            if v_refused then
+                -- Undoes what an earlier round stored.
+                raise exception using errcode = 'ST001';
+            end if;
+            if v_replaces then
+                select array_agg(case when u.created then u.id else j.id end order by u.ord) into v_ids
+                from unnest(v_ids, v_created) with ordinality as u (id, created, ord)
+                     left join lateral (select j.id from stoker.jobs j where j.id = u.id limit 1) j on true;
+            end if;
+            exit when array_position(v_ids, null) is null;
+        end loop;
+    exception when sqlstate 'ST001' then
+        return query
+            select case when not u.created then u.id end, false
+            from unnest(v_ids, v_created) with ordinality as u (id, created, ord) order by u.ord;
+        return;
+    end;
+    if p_notify then
+        perform pg_notify('stoker_due', '')
+        from unnest(p_run_ats, p_delays) as g (run_at, delay)
+        where coalesce(g.run_at, v_now + make_interval(secs => g.delay)) > v_now limit 1;
+        perform pg_notify('stoker_ready', g.queue)
+        from unnest(p_queues, p_run_ats, p_delays) as g (queue, run_at, delay)
+        where coalesce(g.run_at, v_now + make_interval(secs => g.delay), v_now) <= v_now
+        group by g.queue;
+    end if;
+    return query select u.id, u.created from unnest(v_ids, v_created) with ordinality as u (id, created, ord) order by u.ord;
 end $$;
 
 -- Cancel a waiting job at once, or store the request for a running one. Never waits for a row somebody else holds.
@@ -266,12 +425,12 @@ begin
             execute format('grant usage on schema stoker to %I', v_role);
         end if;
     end loop;
-    revoke execute on all functions in schema stoker from public;
+    revoke execute on all routines in schema stoker from public;
     if to_regrole('stoker_read') is not null then
         grant select on all tables in schema stoker to stoker_read;
     end if;
     if to_regrole('stoker_enqueue') is not null then
-        grant execute on function stoker.enqueue, stoker.cancel to stoker_enqueue;
+        grant execute on routine stoker.enqueue, stoker.enqueue_alone, stoker.enqueue_many, stoker.cancel to stoker_enqueue;
         -- For COPY.
         grant insert (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, payload) on stoker.jobs to stoker_enqueue;
         grant usage on sequence stoker.job_numbers to stoker_enqueue;
@@ -280,6 +439,6 @@ begin
     if to_regrole('stoker_worker') is not null then
         grant select, insert, update, delete on all tables in schema stoker to stoker_worker;
         grant usage on all sequences in schema stoker to stoker_worker;
-        grant execute on all functions in schema stoker to stoker_worker;
+        grant execute on all routines in schema stoker to stoker_worker;
     end if;
 end $$;

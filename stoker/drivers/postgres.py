@@ -42,7 +42,8 @@ class PostgresDriver:
 
     def run(self, call: Call[T]) -> T:
         """Send one call and read its answer."""
-        return call.read(_cursor(self.conn).execute(call.statement, call.params).fetchall())
+        cursor = _cursor(self.conn).execute(call.statement, call.params)
+        return call.read(cursor.fetchall() if cursor.description else ())
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs, in order: one statement for one or for keyed ones, COPY for many."""
