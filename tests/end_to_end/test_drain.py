@@ -108,7 +108,7 @@ def test_a_term_binds_a_manual_stop(tmp_path: Path, db: Database) -> None:
 
 def test_six_queues_stop_together(tmp_path: Path, db: Database) -> None:
     queues = [f"q{number}" for number in range(6)]
-    env = {"STOKER_QUEUES": ",".join(f"{queue}=1" for queue in queues), "STOKER_GRACE": f"{GRACE}s"}
+    env = {"STOKER_QUEUES": ",".join(f"{queue}=1" for queue in queues), "STOKER_GRACE": f"{UNWINDING_GRACE}s"}
     with running(tmp_path, db.url, env) as supervisor:
         for queue in queues:
             db.enqueue("plain", '{"s": 0.2}', times=50, queue=queue)
@@ -116,7 +116,7 @@ def test_six_queues_stop_together(tmp_path: Path, db: Database) -> None:
         db.until_effect(last)
         told = db.one("select clock_timestamp()")
         code, took = supervisor.stop()
-    assert (code, took <= GRACE + SLACK) == (0, True)
+    assert (code, took <= UNWINDING_GRACE + SLACK) == (0, True)
     assert db.one("select count(*) from effects where what = 'start' and at > %s + interval '1 s'", told) == 0
     assert db.one("select count(*) from stoker.jobs where state <> 'ready'") == 0
     assert db.one("select max(attempt) from stoker.jobs") == 0

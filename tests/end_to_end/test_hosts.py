@@ -44,7 +44,7 @@ def test_another_machine_takes_over_within_12_s(tmp_path: Path, db: Database) ->
 
 def test_a_frozen_host_is_taken_over_and_writes_nothing_afterwards(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, QUICK) as first:
-        (job,) = db.enqueue("naps", '{"s": 13}')
+        (job,) = db.enqueue("held")
         db.until_effect(job)
         frozen = first.processes()
         for process in frozen:
@@ -57,6 +57,7 @@ def test_a_frozen_host_is_taken_over_and_writes_nothing_afterwards(tmp_path: Pat
             until(lambda: first.events("host.judged_dead"))
             until(lambda: first.events("run.lease_lost"))
             assert db.one("select host from stoker.jobs where id = %s", job) == owner
+            db.release(job)
             view = db.until_state(job, "done")
             assert (view.attempt, view.lost) == (1, 1)
             assert db.effects("end")[job] == 1
