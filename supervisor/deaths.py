@@ -14,7 +14,7 @@ from supervisor.notices import compose
 from supervisor.policy import after_death
 from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
-from worker_proc.board import UNLOCKED_NS, LaneRun, Slot, SlotState, SlotWord, Word
+from worker_proc.board import UNLOCKED_NS, Slot, SlotState, SlotWord, Word
 from worker_proc.messages import How
 
 log = logs.get("supervisor")
@@ -31,7 +31,17 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         _cap_trust(house)
     elif child.booted and not (clean and house.drain.stopping):
         # Even one that settled everything may have a claim its server commits late; a drain ends with a sweep of all.
-        house.notices.open(compose(child, end, how=how, runs=_named(place, runs, how), host=house.host))
+        executing = [(run.job_id, run.run_no) for run in runs]
+        notice = compose(
+            child,
+            end,
+            how=how,
+            runs=_named(place, executing, how),
+            executing=executing,
+            host=house.host,
+            backend_pid=place[SlotWord.BACKEND_PID],
+        )
+        house.notices.open(notice)
     if house.drain.stopping:
         _count_damage(house, child, end, ran=bool(runs))
     else:
@@ -43,10 +53,8 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
 
 
-def _named(place: Slot, runs: list[LaneRun], how: How) -> list[tuple[int, int]]:
-    if how in ("drain", "timeout", "cancel"):
-        return [(run.job_id, run.run_no) for run in runs]
-    return list(place.blameable())
+def _named(place: Slot, executing: list[tuple[int, int]], how: How) -> list[tuple[int, int]]:
+    return executing if how in ("drain", "timeout", "cancel") else list(place.blameable())
 
 
 def _cap_trust(house: House) -> None:

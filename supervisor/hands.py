@@ -94,7 +94,7 @@ class Hands:
         return ForkSpec(
             slot=child.slot.number,
             role=child.role,
-            title=f"stoker: {child.seat.name}",
+            title=child.title,
             offset=child.slot.offset,
             lanes=child.slot.lanes,
             claim_no=child.claim_no,

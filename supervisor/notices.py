@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from supervisor.records import Child, Exit
 from worker_proc.messages import ChildDied, DeathFacts, How, Lane, Verdict
@@ -34,12 +34,30 @@ class Notices:
         return found
 
 
-def compose(child: Child, end: Exit, *, how: How, runs: Iterable[tuple[int, int]], host: str) -> ChildDied:
+def compose(
+    child: Child,
+    end: Exit,
+    *,
+    how: How,
+    runs: Iterable[tuple[int, int]],
+    executing: Collection[tuple[int, int]],
+    host: str,
+    backend_pid: int,
+) -> ChildDied:
     """Word a worker's death: which runs (job id, run_no) it may have died of, and whose fault it is held to be."""
-    executing = list(runs)
+    named = list(runs)
     aimed_at = child.kill.runs if child.kill else frozenset()
-    lanes = [Lane(*run, _verdict(run, executing, aimed_at, how)) for run in executing]
-    facts = DeathFacts(end.pid, end.code, end.signal, end.max_rss, child.role, host)
+    lanes = [Lane(*run, _verdict(run, named, aimed_at, how), run not in executing) for run in named]
+    facts = DeathFacts(
+        pid=end.pid,
+        exit_code=end.code,
+        signal=end.signal,
+        max_rss_bytes=end.max_rss,
+        host=host,
+        queue=child.seat.queue,
+        backend_pid=backend_pid,
+        title=child.title,
+    )
     return ChildDied(child.claim_no, how, lanes, facts)
 
 

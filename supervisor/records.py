@@ -123,6 +123,11 @@ class Child:
     def role(self) -> Role:
         return self.seat.role
 
+    @property
+    def title(self) -> str:
+        """Of its process, and of its sessions at the database."""
+        return f"stoker: {self.seat.name}"
+
 
 @dataclass(slots=True)
 class Exit:

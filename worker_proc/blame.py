@@ -9,13 +9,16 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from stoker import logs
 from stoker.drivers.base import Settlement
 from stoker.errors import JobTimeout, SlotStuck, StokerError, WorkerCrashed
 from stoker.job import Job
 from stoker.retry import Retry
-from worker_proc.messages import ChildDied
+from worker_proc.messages import ChildDied, Verdict
 
 _DEFAULT: Final = Retry()
+
+log = logs.get("keeper")
 
 
 class HeldRun(Struct, frozen=True):
@@ -27,7 +30,7 @@ class HeldRun(Struct, frozen=True):
     attempt: int
     max_attempts: int
     crashes: int
-    held_for: float
+    held_for: float = 0.0
 
 
 class Blame:
@@ -41,9 +44,10 @@ class Blame:
     def settle(self, death: ChildDied, held: Iterable[HeldRun]) -> list[Settlement]:
         """One settlement per run. A suspect is treated as blamed."""
         verdicts = {(lane.job_id, lane.run_no): lane.verdict for lane in death.lanes}
-        return [self._settle_one(death, run, verdicts.get((run.job_id, run.run_no))) for run in held]
+        return [self.judge(death, run, verdicts.get((run.job_id, run.run_no))) for run in held]
 
-    def _settle_one(self, death: ChildDied, run: HeldRun, verdict: str | None) -> Settlement:
+    def judge(self, death: ChildDied, run: HeldRun, verdict: Verdict | None) -> Settlement:
+        """What becomes of one run; without a verdict it had not been started."""
         if verdict is None:
             return Settlement(job_id=run.job_id, run_no=run.run_no, outcome="handed_back")
         if verdict == "innocent" or death.how == "drain":
@@ -86,6 +90,12 @@ class Blame:
         return _settlement(run, "retried", error=record, delay=delay, crashed=True)
 
 
+def report_loss(death: ChildDied, run: HeldRun, state: str) -> None:
+    """Log that a run ended with its process."""
+    pid = death.facts.pid
+    log.warning("job.lost_its_process", job_id=run.job_id, job=run.name, state=state, how=death.how, pid=pid)
+
+
 def _settlement(run: HeldRun, outcome: Any, **facts: Any) -> Settlement:
     return Settlement(job_id=run.job_id, run_no=run.run_no, outcome=outcome, started_ago=run.held_for, **facts)
 
@@ -104,6 +114,7 @@ def _facts(death: ChildDied) -> dict[str, Any]:
     facts = death.facts
     return {
         "how": death.how,
+        "claim_no": death.claim_no,
         "signal": facts.signal,
         "signal_name": signal_name(facts.signal),
         "exit_code": facts.exit_code,

@@ -102,9 +102,11 @@ class Desk:
         if settlement is not None:
             self._pending.append(settlement)
 
-    def hand_back(self, claimed: Iterable[Claimed]) -> None:
-        """Keep for the next round trip that these leased jobs were not started."""
-        for one in claimed:
+    def let_go(self, unstarted: Sequence[Claimed], *, locked: bool) -> None:
+        """These were not started, and will not be: leased ones go back with the next round trip, locks end by it."""
+        if unstarted:
+            self._mark.back((unstarted[0].priority, unstarted[0].pos))
+        for one in () if locked else unstarted:
             self.add(Settlement(job_id=one.id, run_no=one.run_no, outcome="handed_back"))
 
     def lost(self, claimed: Claimed) -> bool:
@@ -118,7 +120,7 @@ class Desk:
             self._settle_doubts()
             started = time.monotonic()
             by_lock = by_lock and self._connection.keeps_transactions
-            claimed = self._trip(Claim(self._queue, limit, self._mark.start(started), by_lock))
+            claimed = self._trip(Claim(limit, self._mark.start(started), by_lock))
             now = time.monotonic()
             last = (claimed[-1].priority, claimed[-1].pos) if claimed else None
             self._mark.claimed(last, took=now - started, now=now)
@@ -157,6 +159,7 @@ class Desk:
         calls = compose(
             batch,
             claim,
+            queue=self._queue,
             locked=locked,
             keep=[one.id for one in keep],
             holder=self._holder,

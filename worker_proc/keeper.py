@@ -28,6 +28,7 @@ from worker_proc.reaping import LateClaims, Reaping
 from worker_proc.role import Role
 from worker_proc.rota import Duty, Rota
 from worker_proc.session import Session
+from worker_proc.suspects import Suspects
 from worker_proc.sweeping import Sweeping
 from worker_proc.upkeep import Upkeep
 from worker_proc.wakeups import Wakeups
@@ -60,7 +61,15 @@ class Keeper(Role):
         self.lease = HostLease(link, control.board, settings=settings, identity=identity, tell=tell)
         job_of, rng = registry.current().get, random.Random()
         blame = Blame(job_of=job_of, max_crashes=settings.max_crashes, rng=rng)
-        self.reaping = Reaping(link, blame=blame, host_id=self._host_id, tell=tell)
+        self.suspects = Suspects(link, blame=blame, host_id=self._host_id)
+        self.reaping = Reaping(
+            link,
+            blame=blame,
+            suspects=self.suspects,
+            host_id=self._host_id,
+            tell=tell,
+            freed=self.wakeups.hear,
+        )
         self.cancelling = Cancelling(link, host_id=self._host_id, outgoing=self._outgoing)
         self.due = Due(link, wakeups=self.wakeups, settings=settings)
         self._slots = [control.board.slot(ref.offset, ref.lanes) for ref in spec.workers]
@@ -84,7 +93,8 @@ class Keeper(Role):
         observing = Observing(link, lease=self.lease, identity=identity, sweeping=sweeping, settings=settings)
         unparking = Unparking(link, names=spec.names, wakeups=self.wakeups, settings=settings)
         # Deaths and renewals first; whoever judges a host dead comes before those who sweep after it.
-        return [self.reaping, self.lease, self.wakeups, self.due, self.cancelling, late, observing, sweeping, unparking]
+        first: list[Duty] = [self.reaping, self.suspects, self.lease]
+        return [*first, self.wakeups, self.due, self.cancelling, late, observing, sweeping, unparking]
 
     @property
     def done(self) -> bool:

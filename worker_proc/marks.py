@@ -74,6 +74,11 @@ class Mark:
         self._place = last
         self._top = max(self._top, last)
 
+    def back(self, before: Place) -> None:
+        """Rows from this place on were let go again: the next claim looks there."""
+        priority, pos = before
+        self._place = min(self._place, (priority, pos - 1))
+
     def _interval(self) -> float:
         cost = max(0.0, self._walk_took - self._walks * (self._average or 0.0))
         return min(MOST_S, max(LEAST_S, _SPARE * cost))

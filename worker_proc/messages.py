@@ -100,22 +100,28 @@ class Gauges(Message, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """What a dead child's lane was executing, and whose fault the death is held to be."""
+    """What a dead child's lane was executing, and whose fault the death is held to be.
+
+    `ended`: the body was over; it is only blamed if its ending was not written yet.
+    """
 
     job_id: int
     run_no: int
     verdict: Verdict
+    ended: bool = False
 
 
 class DeathFacts(Struct, frozen=True):
-    """How a child's life ended, for the attempt's error."""
+    """How a child's life ended, for the attempt's error; which queue it served, and in which session."""
 
     pid: int
     exit_code: int | None
     signal: int | None
     max_rss_bytes: int
-    role: str
     host: str
+    queue: str = ""
+    backend_pid: int = 0
+    title: str = ""
 
 
 class ChildDied(Message, frozen=True):

@@ -13,13 +13,16 @@ from stoker.drivers.base import Settled, Settlement
 from stoker.drivers.calls import Call
 from stoker.drivers.postgres import PostgresDriver
 from stoker.sql import statement
-from worker_proc.blame import Blame, HeldRun
+from worker_proc.blame import Blame, HeldRun, report_loss
 from worker_proc.link import Link
-from worker_proc.messages import ChildDied, Message, Reaped
+from worker_proc.messages import ChildDied, DeathFacts, Message, Reaped
+from worker_proc.suspects import Suspects
 
 PAGE: Final = 500
 # A death may be reported a moment after the child's slot is empty.
 STRAY_S: Final = 5.0
+# PostgreSQL cuts longer names.
+_APPLICATION_NAME: Final = 63
 
 log = logs.get("keeper")
 
@@ -30,10 +33,19 @@ class Reaping:
     name = "claims of dead children"
 
     def __init__(
-        self, link: Link, *, blame: Blame, host_id: Callable[[], int], tell: Callable[[Message], None]
+        self,
+        link: Link,
+        *,
+        blame: Blame,
+        suspects: Suspects,
+        host_id: Callable[[], int],
+        tell: Callable[[Message], None],
+        freed: Callable[[str], None],
     ) -> None:
         self._link = link
         self._blame = blame
+        self._suspects = suspects
+        self._freed = freed
         self._host_id = host_id
         self._tell = tell
         self._deaths: deque[ChildDied] = deque()
@@ -64,12 +76,20 @@ class Reaping:
                 raise
             self.reaped.add(death.claim_no)
             self._tell(Reaped(death.claim_no))
+            # Nothing in the database says that a row lock is gone.
+            self._freed(death.facts.queue)
 
     def _settle(self, death: ChildDied) -> None:
-        with self._link.limited() as db, db.conn.transaction():
-            for page in _held(db, self._host_id(), [death.claim_no]):
-                settlements = self._blame.settle(death, page)
-                _report(death, page, settlements, db.settle(settlements))
+        with self._link.limited() as db:
+            if death.facts.backend_pid:
+                db.run(_end_backend(death.facts))
+            with db.conn.transaction():
+                leased = set[int]()
+                for page in _held(db, self._host_id(), [death.claim_no]):
+                    settlements = self._blame.settle(death, page)
+                    _report(death, page, settlements, db.settle(settlements))
+                    leased.update(run.job_id for run in page)
+                self._suspects.note(db, death, [lane for lane in death.lanes if lane.job_id not in leased])
 
 
 class LateClaims:
@@ -140,6 +160,11 @@ def hand_back(db: PostgresDriver, host_id: int, claim_nos: Collection[int]) -> i
     return jobs
 
 
+def _end_backend(facts: DeathFacts) -> Call[None]:
+    params = {"pid": facts.backend_pid, "name": facts.title[:_APPLICATION_NAME]}
+    return Call(statement("end_backend"), params, lambda _: None)
+
+
 def _held(db: PostgresDriver, host_id: int, claim_nos: Iterable[int]) -> Iterator[list[HeldRun]]:
     after = 0
     while page := db.run(_read_held(host_id, sorted(claim_nos), after)):
@@ -154,10 +179,8 @@ def _read_held(host_id: int, claim_nos: list[int], after: int) -> Call[list[Held
 
 def _report(death: ChildDied, held: list[HeldRun], settlements: list[Settlement], settled: list[Settled]) -> None:
     states = {one.job_id: one.state for one in settled}
-    names = {run.job_id: run.name for run in held}
-    for one in settlements:
+    for run, one in zip(held, settlements, strict=True):
         if one.error is not None and one.job_id in states:
-            state, name, pid = states[one.job_id], names[one.job_id], death.facts.pid
-            log.warning("job.lost_its_process", job_id=one.job_id, job=name, state=state, how=death.how, pid=pid)
+            report_loss(death, run, states[one.job_id])
     handed_back = sum(one.outcome == "handed_back" for one in settlements)
     log.event("claims.reaped", claim_no=death.claim_no, how=death.how, blamed=len(held) - handed_back, back=handed_back)

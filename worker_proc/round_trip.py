@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from stoker.drivers import holding
+from stoker.drivers import enqueueing, holding
 from stoker.drivers.base import Holder, Settlement
 from stoker.drivers.calls import Call, Keeping
 
@@ -20,7 +20,6 @@ ROLLBACK: Final[Call[None]] = Call("rollback", {}, lambda _: None)
 class Claim(Struct, frozen=True):
     """What to claim next: by row locks, or as leases."""
 
-    queue: str
     limit: int
     after: holding.Place
     by_lock: bool
@@ -30,6 +29,7 @@ def compose(
     ended: Sequence[Settlement],
     claim: Claim | None,
     *,
+    queue: str,
     locked: AbstractSet[int],
     keep: Collection[int],
     holder: Holder,
@@ -44,13 +44,16 @@ def compose(
     calls = _settle(ended, locked=locked, keep=keep, holder=holder, keeping=keeping)
     # A BEGIN inside the implicit transaction of a pipeline would leave what came before uncommitted.
     explicit = bool(locked) or (bool(calls) and claim is not None and claim.by_lock)
+    if claim is None and keeping.notify and locked - {one.job_id for one in ended} - set(keep):
+        # Nobody else is told that a row lock is gone, and this worker does not come back for the row at once.
+        calls.append(enqueueing.notify_ready([queue]))
     if explicit:
         calls = [*calls, COMMIT] if locked else [BEGIN, *calls, COMMIT]
     if claim is None:
         return calls
     if claim.by_lock:
-        return [*calls, BEGIN, holding.lock(claim.queue, claim.limit, after=claim.after)]
-    return [*calls, holding.claim(claim.queue, claim.limit, holder, after=claim.after)]
+        return [*calls, BEGIN, holding.lock(queue, claim.limit, after=claim.after)]
+    return [*calls, holding.claim(queue, claim.limit, holder, after=claim.after)]
 
 
 def _settle(

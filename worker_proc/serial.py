@@ -97,7 +97,7 @@ class SerialLane:
         """Turn the row lock of the executing job into a lease, if it has one (its own thread). Raises Aborted."""
         if self._locked:
             with shielded, self._starting:
-                self._reserved.clear()
+                self._let_go([*self._reserved])
                 self._lease([run])
         if "lease_lost" in run.signal.reasons:
             run.signal.raise_if_aborted()
@@ -141,7 +141,9 @@ class SerialLane:
             if job is None or job.lease or one.crashes:
                 break
             names.append(one.name)
-        if count := self._batching.leading(names):
+        count = self._batching.leading(names)
+        self._desk.let_go(jobs[max(count, 1) :], locked=True)
+        if count:
             return jobs[:count]
         self._desk.settle(keep=jobs[:1])
         self._locked = False
@@ -191,8 +193,7 @@ class SerialLane:
 
     def _let_go(self, unstarted: Sequence[Claimed]) -> None:
         self._reserved.clear()
-        if not self._locked:
-            self._desk.hand_back(unstarted)
+        self._desk.let_go(unstarted, locked=self._locked)
 
     def _lease(self, executing: Sequence[Run]) -> None:
         """Write what ended, lease what executes, free the rest; a run whose lock is lost already is ended."""

@@ -91,8 +91,8 @@ class Worker(Role):
         self.control.slot[SlotWord.CLAIMS] += 1
         if not self.control.stopping:
             self._lanes.take(claims, holder)
-        elif not claims.locked:
-            self._desk.hand_back(claims.jobs)
+        else:
+            self._desk.let_go(claims.jobs, locked=claims.locked)
         return 0.0 if claims.jobs or self._desk.pending or self._desk.may_have_more else self._settings.poll_every
 
     def _may_claim(self) -> bool:

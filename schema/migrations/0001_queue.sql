@@ -25,6 +25,8 @@ create table stoker.jobs (
     payload         jsonb       not null,
     error           jsonb,
     constraint jobs_state check (state in ('ready', 'delayed', 'running', 'suspended', 'blocked')),
+    -- A claim begins behind a place, the first one behind 0.
+    constraint jobs_pos_is_positive check (pos > 0),
     constraint jobs_running_is_held check ((state = 'running') = (host is not null and claim_no is not null)),
     constraint jobs_delayed_is_due check (state <> 'delayed' or run_at is not null),
     constraint jobs_payload_is_object check (jsonb_typeof(payload) = 'object'),

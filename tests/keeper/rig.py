@@ -179,7 +179,7 @@ class Boot:
 
 def death(claim_no: int, how: How, *lanes: Lane, signal: int | None = 9, code: int | None = None) -> ChildDied:
     """A death as the supervisor reports it."""
-    return ChildDied(claim_no, how, list(lanes), DeathFacts(4711, code, signal, 50 << 20, "worker", "box"))
+    return ChildDied(claim_no, how, list(lanes), DeathFacts(4711, code, signal, 50 << 20, "box"))
 
 
 class Queue:

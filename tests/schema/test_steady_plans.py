@@ -35,6 +35,8 @@ FILL = (
     f" from generate_series(1, {FINISHED}) i",
     "insert into stoker.hosts (id, hostname, machine, pid_namespace, lock_path, lock_inode)"
     " select i, 'h', 'm', 'p', '/l', '1:1' from generate_series(1, 3) i",
+    "insert into stoker.suspects (job_id, host, claim_no, run_no, death)"
+    " select id, 1, 1, 1, '{}' from stoker.jobs where state = 'ready' order by id desc limit 20",
     "insert into stoker.cancels (job_id) select id from stoker.jobs where state = 'blocked' limit 20",
 )
 BEGINNING = {"mark_priority": -32768, "mark_pos": 0}
@@ -67,6 +69,13 @@ CASES: dict[str, tuple[dict[str, Any], str, int]] = {
     "list_holders": ({"host": 1}, "jobs_held", 200),
     "read_held": ({"host": 1, "claim_nos": [3], "after": 0, "limit": 500}, "jobs_held", 200),
     "sweep_lost": ({"max_lost": 9, "limit": 500, **KEEP}, "jobs_held", 30 * RUNNING // 4),
+    "note_suspects": (
+        {"ids": [], "run_nos": [], "ended": [], "host": 1, "claim_no": 1, "death": "{}"},
+        "jobs_pkey",
+        25 * BATCH,
+    ),
+    "lock_suspects": ({"limit": 100}, "jobs_pkey", 25 * BATCH),
+    "take_suspects": ({"ids": [5, 6]}, "jobs_pkey", 25 * BATCH),
     "drop_host": ({"id": 1}, "jobs_held", 200),
 }
 STAGES = ("planned while empty", "believed empty", "analyzed", "analyzed, custom")

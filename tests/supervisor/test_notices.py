@@ -18,7 +18,12 @@ def worker(claim_no: int = 5, kill: Kill | None = None) -> Child:
 def verdicts(runs: list[int], *, how: How, aimed: set[int] | None = None) -> list[str]:
     kill = Kill(how, "", 0, frozenset((number, 1) for number in aimed)) if aimed is not None else None
     executing = [(number, 1) for number in runs]
-    return [lane.verdict for lane in compose(worker(kill=kill), END, how=how, runs=executing, host="h").lanes]
+    return [
+        lane.verdict
+        for lane in compose(
+            worker(kill=kill), END, how=how, runs=executing, executing=executing, host="h", backend_pid=0
+        ).lanes
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,18 +45,18 @@ def test_verdicts(runs: list[int], how: How, aimed: set[int] | None, expected: l
 
 
 def test_the_facts_of_a_death() -> None:
-    notice = compose(worker(), END, how="crash", runs=[], host="here")
+    notice = compose(worker(), END, how="crash", runs=[], executing=[], host="here", backend_pid=0)
     facts = notice.facts
     assert (notice.claim_no, facts.pid, facts.signal, facts.exit_code) == (5, 4711, 9, None)
-    assert (facts.max_rss_bytes, facts.role, facts.host) == (1 << 20, "worker", "here")
+    assert (facts.max_rss_bytes, facts.queue, facts.host) == (1 << 20, "q", "here")
 
 
 def test_each_keeper_is_told_once_until_it_is_settled() -> None:
     notices = Notices()
-    notices.open(compose(worker(5), END, how="crash", runs=[], host="h"))
+    notices.open(compose(worker(5), END, how="crash", runs=[], executing=[], host="h", backend_pid=0))
     assert [notice.claim_no for notice in notices.untold(1)] == [5]
     assert notices.untold(1) == []
-    notices.open(compose(worker(6), END, how="crash", runs=[], host="h"))
+    notices.open(compose(worker(6), END, how="crash", runs=[], executing=[], host="h", backend_pid=0))
     assert [notice.claim_no for notice in notices.untold(1)] == [6]
     assert [notice.claim_no for notice in notices.untold(2)] == [5, 6]
     assert notices.settled(5)

@@ -1,0 +1,2 @@
+-- Who: a keeper. Locks: none.
+select exists (select from stoker.suspects)
