@@ -8,6 +8,9 @@ from typing import Final
 TARGET_S: Final = 0.020
 # A row lock is turned into a lease after 20 ms: a name whose jobs may come near that is not short.
 SHORT_S: Final = 0.005
+# Jobs up to here are claimed while the one before them runs, some 50 ms of them: the round trip costs no time then.
+AHEAD_S: Final = 0.100
+_AHEAD_WORK_S: Final = 0.050
 # Weight of the newest duration in the moving averages.
 _NEWEST: Final = 0.2
 
@@ -32,6 +35,16 @@ class Batching:
     def is_short(self, name: str) -> bool:
         """True for a name whose runs in this process took a few milliseconds at most, on average."""
         return self._by_name.get(name, TARGET_S) <= SHORT_S
+
+    def ahead(self, name: str) -> int:
+        """How many jobs to claim while the last one in hand, of this name, runs: none if short, long or unknown."""
+        expected = self._by_name.get(name, 0.0)
+        return max(1, int(_AHEAD_WORK_S / expected)) if SHORT_S < expected <= AHEAD_S else 0
+
+    def patience(self, name: str) -> float:
+        """Seconds that jobs in hand may wait behind one of this name."""
+        expected = self._by_name.get(name, 0.0)
+        return max(TARGET_S, 2 * expected) if expected <= AHEAD_S else TARGET_S
 
     def leading(self, names: Iterable[str]) -> int:
         """How many of these, from the first, are short and fit into a batch together."""

@@ -135,7 +135,7 @@ class Control:
         """Start the thread with every signal blocked, then take over TERM and QUIT. Main thread only."""
         self._role = role
         self.slot[SlotWord.BEAT] = time.monotonic_ns()
-        start_thread(self._run, "stoker-control")
+        start_thread(self._serve, "stoker-control")
         # The C-level handler writes the number to the wake-up descriptor even while main is deep in C code.
         signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGQUIT):
@@ -143,14 +143,6 @@ class Control:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
-
-    def _run(self) -> None:
-        try:
-            self._serve()
-        except BaseException as error:  # noqa: BLE001 - the process ends here, visibly
-            # Without this thread nobody hears a stop: better a visible death than a deaf child.
-            log.error("control.died", error=repr(error), traceback=traceback.format_exc())
-            os._exit(FAILED)
 
     def _serve(self) -> None:
         poll = select.poll()
@@ -247,9 +239,18 @@ class Control:
 
 
 def start_thread(target: Callable[[], object], name: str) -> None:
-    """Start a daemon thread that no signal is delivered to. Main thread only."""
+    """Start a daemon thread that no signal is delivered to; if it fails, the process ends. Main thread only."""
+
+    def run() -> None:
+        try:
+            target()
+        except BaseException as error:  # noqa: BLE001 - the process ends here, visibly
+            # Nobody would hear a stop, or settle behind a long body: better a visible death than a half-dead child.
+            log.error("thread.died", thread=name, error=repr(error), traceback=traceback.format_exc())
+            os._exit(FAILED)
+
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    threading.Thread(target=target, name=name, daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -51,12 +51,12 @@ class Desk:
         settings: Settings,
         name: str,
         queue: str,
-        executing: Callable[[], Iterable[int]],
+        held: Callable[[], list[int]],
         on_lost: Callable[[Settlement], None],
     ) -> None:
         self._queue = queue
         self._keeping = Keeping.of(settings)
-        self._executing = executing
+        self._held = held
         self._on_lost = on_lost
         self._connection = DeskConnection(control, settings=settings, name=name)
         self._lock = threading.Lock()
@@ -215,13 +215,11 @@ class Desk:
         now = time.monotonic()
         if now < self._doubt_until and now >= self._doubt_next:
             self._doubt_next = now + DOUBT_EVERY_S
-            released = self._call([_release(self._holder, self._held())])[0]
+            # In this order: what ends in between is pending before it stops executing.
+            held = [*self._held(), *(one.job_id for one in self._pending.copy())]
+            released = self._call([_release(self._holder, held)])[0]
             if released:
                 log.warning("worker.claims_recovered", jobs=len(released))
-
-    def _held(self) -> list[int]:
-        # In this order: what ends in between is pending before it stops executing.
-        return [*self._executing(), *(one.job_id for one in self._pending.copy())]
 
     def _report_lost(self, batch: Sequence[Settlement], settled: Sequence[Settled]) -> None:
         accepted = {(one.job_id, one.run_no) for one in settled}

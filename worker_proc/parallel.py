@@ -7,6 +7,7 @@ import os
 import threading
 import traceback
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -68,6 +69,11 @@ class ParallelLanes:
     def by_lock(self) -> bool:
         """Never: one transaction cannot be many jobs' that end at any time."""
         return False
+
+    @property
+    def reserved(self) -> Sequence[Claimed]:
+        """Nothing: every claimed job has a lane."""
+        return ()
 
     def busy(self) -> bool:
         """True while a body executes or its ending is not yet with the desk."""

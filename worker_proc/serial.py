@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import deque
@@ -28,6 +29,7 @@ from worker_proc.unwind import Unwinder
 
 # A head that runs longer than this keeps nobody waiting: its row lock becomes a lease, what is behind it is let go.
 LONG_NS: Final = 20_000_000
+SWITCH_S: Final = 0.001
 
 log = logs.get("worker")
 
@@ -60,6 +62,9 @@ class SerialLane:
         self._locked = False
         self._unwinder = Unwinder()
         self._clerk_called = threading.Event()
+        self._patience = LONG_NS
+        # The holder under whom the clerk is to claim ahead, until it has.
+        self._ahead: Holder | None = None
         self._watched = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: tuple[int, asyncio.Task[Ended]] | None = None
@@ -67,6 +72,8 @@ class SerialLane:
     def start(self) -> None:
         """Take over the unwinding signal and start the clerk. Main thread only."""
         self._unwinder.install()
+        # A body that computes would let the clerk wait 5 ms each time it needs the interpreter.
+        sys.setswitchinterval(SWITCH_S)
         start_thread(self._clerk, "stoker-clerk")
 
     def room(self) -> int:
@@ -102,9 +109,14 @@ class SerialLane:
         if "lease_lost" in run.signal.reasons:
             run.signal.raise_if_aborted()
 
+    @property
+    def reserved(self) -> Sequence[Claimed]:
+        """Claimed and not started."""
+        return tuple(self._reserved)
+
     def busy(self) -> bool:
-        """Never between turns: bodies run inside them."""
-        return False
+        """True while the clerk claims; bodies run inside turns."""
+        return self._ahead is not None
 
     def close(self) -> None:
         """Close the event loop, if an async handler made one."""
@@ -155,7 +167,11 @@ class SerialLane:
                 return False
             claimed = self._reserved.popleft()
             job = self._registry.get(claimed.name)
+            self._patience = int(self._batching.patience(claimed.name) * 1e9)
             run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._unwind)
+        if not self._locked and not self._reserved and self._batching.ahead(claimed.name) and not self._acks(job):
+            self._ahead = holder
+            self._clerk_called.set()
         seconds = self._runs.end(run, self._execute(run, job, claimed), keep=self._desk.add)
         self._last = job
         if job is not None:
@@ -225,7 +241,7 @@ class SerialLane:
 
     def _overdue_at(self, now: int) -> int:
         executing = self._runs.executing
-        return (executing[0].started if executing else now) + LONG_NS
+        return executing[0].started + self._patience if executing else now + LONG_NS
 
     def _unwind(self, run: Run, reason: Reason) -> None:
         if run.job is None:
@@ -241,9 +257,29 @@ class SerialLane:
         while True:
             self._clerk_called.wait()
             self._clerk_called.clear()
+            if self._ahead is not None:
+                self._claim_ahead(self._ahead)
+                self._ahead = None
+                self._control.wake_main()
             with self._starting:
                 executing = self._runs.executing
                 if not executing or (self._overdue_at(now := time.monotonic_ns()) > now and self._accepting()):
                     continue
                 self._let_go([*self._reserved])
             self._lease(executing)
+
+    def _claim_ahead(self, holder: Holder) -> None:
+        """Settle what ended and claim what comes next while main runs the last job in hand."""
+        executing = self._runs.executing
+        if not executing or not self._may_start(holder):
+            return
+        try:
+            claims = self._desk.exchange(self._batching.ahead(executing[0].claimed.name) or 1, holder)
+        except DeskClosed as error:
+            log.warning("worker.settle_postponed", error=str(error))
+            return
+        with self._starting:
+            if self._may_start(holder):
+                self._reserved.extend(claims.jobs)
+            else:
+                self._desk.let_go(claims.jobs, locked=False)

@@ -41,7 +41,7 @@ class Worker(Role):
             settings=settings,
             name=spec.title,
             queue=spec.queue,
-            executing=lambda: [run.claimed.id for run in self._runs.executing],
+            held=self._held,
             on_lost=self._lost,
         )
         self._lanes = self._make_lanes(spec.lanes)
@@ -62,6 +62,10 @@ class Worker(Role):
                 ack_each=queue is not None and queue.ack == "each",
             )
         return ParallelLanes(self.control, desk=desk, runs=runs, registry=declared, lanes=lanes)
+
+    def _held(self) -> list[int]:
+        # In the order in which a job goes: whatever moves on meanwhile is seen where it arrives.
+        return [*(one.id for one in self._lanes.reserved), *(run.claimed.id for run in self._runs.executing)]
 
     def boot(self) -> None:
         """Run the application's start hooks; what they raise fails the boot."""
