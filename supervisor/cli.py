@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from setproctitle import setproctitle
@@ -13,19 +13,19 @@ from setproctitle import setproctitle
 from stoker import logs, settings
 from stoker.errors import PlatformUnsupported, StokerError
 from stoker.outlet import fill_standard_descriptors
+from supervisor.launching import EMBEDDED_LOCK, OVERRIDES, Launched
 from supervisor.loop import Supervisor
 
-OVERRIDES: Final = "STOKER_RUN_OVERRIDES"
-EMBEDDED_LOCK: Final = "STOKER_EMBEDDED_LOCK_FD"
 
-
-def main() -> int:
-    """Supervise, and return the exit code."""
+def main(early: Launched | None = None) -> int:
+    """Supervise, and return the exit code. `early` is a fork server that was started ahead."""
     fill_standard_descriptors()
     embedded_lock = take_embedded_lock()
     try:
-        return run(take_overrides())
+        return run(take_overrides(), early)
     except StokerError as error:
+        if early:
+            early.end()
         # Settings may be what is wrong, so this cannot depend on them.
         sys.stderr.write(f"{error}\n")
         return error.exit_code
@@ -35,7 +35,7 @@ def main() -> int:
             os.close(embedded_lock)
 
 
-def run(overrides: dict[str, Any]) -> int:
+def run(overrides: dict[str, Any], early: Launched | None = None) -> int:
     """Read the settings and supervise; a reload reads them again with the same flags."""
     if sys.platform != "linux":
         raise PlatformUnsupported(command="stoker run", platform=sys.platform)
@@ -43,7 +43,7 @@ def run(overrides: dict[str, Any]) -> int:
     current = read()
     setproctitle("stoker: supervisor")
     logs.configure(current.log_format, current.log_level, role="supervisor")
-    return Supervisor(current, reread=read).run()
+    return Supervisor(current, reread=read, early=early).run()
 
 
 def take_overrides() -> dict[str, Any]:

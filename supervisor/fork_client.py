@@ -1,21 +1,17 @@
-"""The supervisor's end of a fork server: starts it by exec, hands requests over, never waits for it."""
+"""The supervisor's end of a fork server: hands requests over, never waits for it."""
 
 from __future__ import annotations
 
 import os
 import selectors
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Final
 
+from supervisor.launching import Launched
 from supervisor.wire import Wire
 from worker_proc.channel import Channel
 from worker_proc.messages import AnyMessage, Fork, Forked, ForkFailed, ForkSpec, Imported, ImportFailed, StartServer
-
-COMMAND: Final = (sys.executable, "-m", "supervisor.fork_server")
 
 
 class ServerState(StrEnum):
@@ -32,6 +28,7 @@ class ForkClient:
 
     def __init__(
         self,
+        launched: Launched,
         *,
         settings: bytes,
         board_fd: int,
@@ -41,7 +38,6 @@ class ForkClient:
         selector: selectors.BaseSelector,
         on_reply: Callable[[ForkClient, AnyMessage], None],
         guarded: Sequence[int] = (),
-        command: Sequence[str] = COMMAND,
     ) -> None:
         self.generation = generation
         self.born_at = born_at
@@ -49,16 +45,8 @@ class ForkClient:
         self.killed = False
         self._open: set[int] = set()
         self._on_reply = on_reply
-        ours, theirs = Channel.pair()
-        # A session of its own: what happens at the supervisor's terminal must not reach children that hold jobs.
-        self._process = subprocess.Popen(
-            [*_with_warnings(command), str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
-        theirs.close()
-        self._wire = Wire(ours, selector=selector, on_event=self.hear)
+        self._process, sock = launched.take()
+        self._wire = Wire(Channel.of(sock), selector=selector, on_event=self.hear)
         # They are our children and not reaped, so each pid still names the right one.
         pidfds = [os.pidfd_open(pid) for pid in guarded]
         self._wire.send(StartServer(settings, os.getpid(), list(guarded)), [os.dup(board_fd), os.dup(lock_fd), *pidfds])
@@ -110,8 +98,3 @@ class ForkClient:
                 case Forked(claim_no=claim_no) | ForkFailed(claim_no=claim_no):
                     self._open.discard(claim_no)
             self._on_reply(self, message)
-
-
-def _with_warnings(command: Sequence[str]) -> list[str]:
-    interpreter, *rest = command
-    return [interpreter, *(f"-W{option}" for option in sys.warnoptions), *rest]

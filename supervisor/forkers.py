@@ -9,8 +9,9 @@ from typing import Any
 from stoker import logs
 from stoker.settings import Settings, to_json
 from supervisor.backoff import delay_s
-from supervisor.fork_client import COMMAND, ForkClient, ServerState
+from supervisor.fork_client import ForkClient, ServerState
 from supervisor.house import House
+from supervisor.launching import COMMAND, Launched, launch
 from supervisor.records import Exit
 from worker_proc.messages import AnyMessage, Imported, ImportFailed
 
@@ -27,11 +28,13 @@ class Forkers:
         on_reply: Callable[[AnyMessage], None],
         on_unborn: Callable[[int], None],
         command: Sequence[str] = COMMAND,
+        early: Launched | None = None,
     ) -> None:
         self._house = house
         self._on_reply = on_reply
         self._on_unborn = on_unborn
         self._command = command
+        self._early = early
         self._all: list[ForkClient] = []
         self._settings: dict[int, Settings] = {}
         self.current: ForkClient | None = None
@@ -60,7 +63,9 @@ class Forkers:
         self._settings[self.coming.pid] = settings
 
     def _open(self, settings: Settings, generation: int, guarded: list[int]) -> ForkClient:
+        launched, self._early = self._early or launch(self._command), None
         return ForkClient(
+            launched,
             settings=to_json(settings),
             board_fd=self._house.board.fd,
             lock_fd=self._house.lock.fd,
@@ -69,7 +74,6 @@ class Forkers:
             selector=self._house.selector,
             on_reply=self._hear,
             guarded=guarded,
-            command=self._command,
         )
 
     def look_after(self, now: int) -> None:

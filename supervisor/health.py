@@ -8,18 +8,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import cached_property
+from socketserver import ThreadingMixIn
 from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler
-from wsgiref.types import StartResponse, WSGIEnvironment
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import orjson
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import ThreadingWSGIServer, make_wsgi_app
 
 from stoker.errors import HealthAddressUnusable
 from supervisor import readiness
-from supervisor.metrics import Metrics, in_flight
-from supervisor.snapshot import Snapshot, as_status
+from supervisor.snapshot import Snapshot, as_status, in_flight
 from worker_proc.board import Board, Word
 from worker_proc.linux import boottime_ns
 
@@ -70,17 +69,13 @@ class Pages:
     def __init__(self, *, board: Board, snapshot: Callable[[], Snapshot]) -> None:
         self._board = board
         self._snapshot = snapshot
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(Metrics(snapshot, now=time.monotonic_ns))
-        self._metrics = make_wsgi_app(registry)
         self._pages = {"/livez": self._livez, "/readyz": self._readyz, "/status": self._status}
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """One request."""
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
         if path == "/metrics" and method == "GET":
-            answer: Iterable[bytes] = self._metrics(environ, start_response)
-            return answer
+            return self._metrics(environ, start_response)
         page = self._pages.get(path)
         if page is None:
             code, body = 404, {"error": "not found", "pages": [*self._pages, "/metrics"]}
@@ -92,6 +87,17 @@ class Pages:
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
         start_response(_WORDS[code], [*headers, ("Cache-Control", "no-store")])
         return [] if method == "HEAD" else [content]
+
+    @cached_property
+    def _metrics(self) -> WSGIApplication:
+        # Imported when the first one asks: it takes time that a start does not have.
+        from prometheus_client import CollectorRegistry, make_wsgi_app
+
+        from supervisor.metrics import Metrics
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Metrics(self._snapshot, now=time.monotonic_ns))
+        return make_wsgi_app(registry)
 
     def _livez(self) -> tuple[int, dict[str, Any]]:
         stuck = readiness.loop_is_stuck(self._snapshot(), time.monotonic_ns())
@@ -131,7 +137,8 @@ class _Handler(WSGIRequestHandler):
         """Probes come every few seconds; nobody wants to read of them."""
 
 
-class _Server(ThreadingWSGIServer):
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
     request_queue_size = 128
 
     def server_bind(self) -> None:

@@ -16,13 +16,14 @@ from supervisor import capacity, policy
 from supervisor.announcing import Announcer
 from supervisor.arrivals import Arrivals
 from supervisor.drain import Request
-from supervisor.fork_client import COMMAND, ForkClient
+from supervisor.fork_client import ForkClient
 from supervisor.forkers import Forkers
 from supervisor.hands import Hands
 from supervisor.health import HealthServer
 from supervisor.host_lock import HostLock
 from supervisor.house import House
 from supervisor.inbox import Inbox
+from supervisor.launching import COMMAND, Launched
 from supervisor.notify import Notifier
 from supervisor.observing import look_at
 from supervisor.orders import Orders
@@ -52,10 +53,12 @@ class Supervisor:
         *,
         reread: Callable[[], Settings] | None = None,
         server_command: Sequence[str] = COMMAND,
+        early: Launched | None = None,
     ) -> None:
         self._settings = settings
         self._reread = reread
         self._command = server_command
+        self._early = early
         self._signals: SignalPipe | None = None
 
     def stop(self) -> None:
@@ -80,7 +83,10 @@ class Supervisor:
                 stack.callback(notifier.close)
                 if self._settings.health:
                     stack.callback(_open_health(house, self._settings.health).close)
-                run = _Run(house, self._signals, notifier, terminal, self._reread, self._command)
+                run = _Run(
+                    house, self._signals, notifier, terminal, self._reread, command=self._command, early=self._early
+                )
+                self._early = None
                 return run.to_the_end()
         finally:
             self._signals.close()
@@ -101,7 +107,9 @@ class _Run:
         notifier: Notifier,
         terminal: Terminal,
         reread: Callable[[], Settings] | None,
+        *,
         command: Sequence[str],
+        early: Launched | None,
     ) -> None:
         self._house = house
         self._signals = signals
@@ -110,7 +118,9 @@ class _Run:
         self._inbox.hands = self._hands
         self._teardown = Teardown(house, self._hands)
         self._arrivals = Arrivals(house, self._hands)
-        self._forkers = Forkers(house, on_reply=self._arrivals.reply, on_unborn=self._arrivals.unborn, command=command)
+        self._forkers = Forkers(
+            house, on_reply=self._arrivals.reply, on_unborn=self._arrivals.unborn, command=command, early=early
+        )
         self._announcer = Announcer(house, notifier)
         self._notifier = notifier
         self._orders = Orders(
@@ -129,6 +139,8 @@ class _Run:
     def to_the_end(self) -> int:
         """Turn until the drain is through; nothing of ours is left afterwards."""
         log.event("supervisor.started", pid=os.getpid(), queues=sorted(self._house.settings.queues))
+        # Before anybody is reaped: should a server that was started ahead have ended, it must be known as ours.
+        self._forkers.look_after(time.monotonic_ns())
         # Should this raise, the fork servers see our end and end the children; they must not be ended first.
         while not self._turn():
             self._wait()

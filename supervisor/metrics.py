@@ -9,7 +9,7 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from supervisor.snapshot import Snapshot
+from supervisor.snapshot import Snapshot, in_flight
 from supervisor.totals import Durations, Totals, read_counters, read_durations
 from worker_proc.board import BUCKETS, SlotWord
 
@@ -49,15 +49,6 @@ class Metrics:
             # A slot is cleared only after a snapshot without its child was published: try again with that one.
             if all(child.place[SlotWord.CLAIM_NO] == child.claim_no for child in workers):
                 return snapshot, totals
-
-
-def in_flight(snapshot: Snapshot) -> Counter[str]:
-    """Executing bodies per queue."""
-    numbers: Counter[str] = Counter({seat.queue: 0 for seat in snapshot.seats if seat.queue})
-    for child in snapshot.children:
-        if child.queue:
-            numbers[child.queue] += child.place[SlotWord.IN_FLIGHT]
-    return numbers
 
 
 def _queues(snapshot: Snapshot) -> Iterator[Metric]:

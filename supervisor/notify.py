@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import MutableMapping
 
-_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+from supervisor.launching import SERVICE_MANAGER
 
 
 class Notifier:
@@ -17,7 +17,7 @@ class Notifier:
     """
 
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
-        address, usec, pid = (environ.pop(name, "") for name in _VARIABLES)
+        address, usec, pid = (environ.pop(name, "") for name in SERVICE_MANAGER)
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
         if self._socket:

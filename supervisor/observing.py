@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import mmap
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
-
-import psutil
 
 from supervisor.records import Child, Look
 from worker_proc.board import Slot, SlotWord
@@ -13,6 +14,10 @@ from worker_proc.board import Slot, SlotWord
 PROCESS_EVERY_NS: Final = 2_000_000_000
 SILENT_EVERY_NS: Final = 500_000_000
 SILENT_NS: Final = 3_000_000_000
+
+# Places in /proc/PID/stat after the command's name, see proc(5).
+_STATE, _UTIME, _STIME, _RSS = 0, 11, 12, 21
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def look_at(child: Child, slot: Slot, now: int) -> Look:
@@ -29,21 +34,41 @@ def look_at(child: Child, slot: Slot, now: int) -> Look:
 
 
 def _with_process(look: Look, pid: int, now: int) -> Look:
-    try:
-        process = psutil.Process(pid)
-        with process.oneshot():
-            state, times, rss = process.status(), process.cpu_times(), process.memory_info().rss
-    except (psutil.Error, OSError):
+    if (seen := read_process(pid)) is None:
         return look
-    cpu_s = times.user + times.system
     # Who could run and gets no CPU waits for a busy machine.
-    idle = cpu_s == look.cpu_s and state != psutil.STATUS_RUNNING
+    idle = seen.cpu_s == look.cpu_s and seen.state != "R"
     return replace(
         look,
         process_at=now,
-        stopped=state in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP),
-        blocked=state == psutil.STATUS_DISK_SLEEP,
-        cpu_s=cpu_s,
+        stopped=seen.state in "Tt",
+        blocked=seen.state == "D",
+        cpu_s=seen.cpu_s,
         idle_since=look.idle_since if look.idle_since and idle else now,
-        rss=rss,
+        rss=seen.rss,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What the system says of a process: its state's letter, CPU time in seconds, resident memory in bytes."""
+
+    state: str
+    cpu_s: float
+    rss: int
+
+
+def read_process(pid: int) -> Process | None:
+    """Look at a process that was not reaped yet; None when it has ended.
+
+    One file, and no library that takes longer to import than the supervisor may take to start.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = stat.rpartition(") ")[2].split()
+    if fields[_STATE] in "ZX":
+        return None
+    ticks = int(fields[_UTIME]) + int(fields[_STIME])
+    return Process(fields[_STATE], ticks * _TICK_S, int(fields[_RSS]) * mmap.PAGESIZE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.drain import Stage
 from supervisor.records import Child, Seat
 from supervisor.totals import Totals
-from worker_proc.board import Slot
+from worker_proc.board import Slot, SlotWord
 from worker_proc.messages import Gauges
 
 
@@ -66,6 +67,15 @@ class Snapshot:
     totals: Totals
     restarts: dict[tuple[str, str], int] = field(default_factory=dict)
     gauges: Gauges = field(default_factory=lambda: Gauges([]))
+
+
+def in_flight(snapshot: Snapshot) -> Counter[str]:
+    """Executing bodies per queue."""
+    numbers: Counter[str] = Counter({seat.queue: 0 for seat in snapshot.seats if seat.queue})
+    for child in snapshot.children:
+        if child.queue:
+            numbers[child.queue] += child.place[SlotWord.IN_FLIGHT]
+    return numbers
 
 
 def view_child(child: Child, place: Slot) -> ChildView:

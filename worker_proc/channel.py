@@ -28,14 +28,18 @@ class Channel:
     def pair(cls) -> tuple[Channel, Channel]:
         """Two connected ends, both close-on-exec."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * PACKET_BYTES)
-        return cls(ours), cls(theirs)
+        return cls.of(ours), cls.of(theirs)
 
     @classmethod
     def from_fd(cls, fd: int) -> Channel:
         """Take over a descriptor that was passed to us."""
-        return cls(socket.socket(fileno=fd))
+        return cls.of(socket.socket(fileno=fd))
+
+    @classmethod
+    def of(cls, sock: socket.socket) -> Channel:
+        """Take over a SEQPACKET socket, with room for whole packets."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * PACKET_BYTES)
+        return cls(sock)
 
     def fileno(self) -> int:
         """For selectors."""

@@ -13,15 +13,16 @@ from stoker import logs, registry
 from stoker.drivers.calls import Keeping
 from stoker.errors import DatabaseNotGiven
 from stoker.settings import Settings
+from worker_proc.announcing import Announcing
 from worker_proc.blame import Blame
-from worker_proc.board import SlotState, SlotWord
+from worker_proc.board import SlotWord
 from worker_proc.cancelling import Cancelling
 from worker_proc.control import Control
 from worker_proc.due import Due, Unparking
 from worker_proc.ending import Ending
 from worker_proc.host_lease import HostLease, Identity
 from worker_proc.link import LinkDown
-from worker_proc.messages import AnyMessage, ChildDied, Closed, ForkSpec, Ready, WaitingForDatabase
+from worker_proc.messages import AnyMessage, ChildDied, Closed, ForkSpec
 from worker_proc.observing import Observing
 from worker_proc.outgoing import Outgoing
 from worker_proc.reaping import LateClaims, Reaping
@@ -33,8 +34,6 @@ from worker_proc.sweeping import Sweeping
 from worker_proc.upkeep import Upkeep
 from worker_proc.wakeups import Wakeups
 
-# A reconnect that takes no longer is nobody's business.
-UNNOTICED_S: Final = 2.0
 DRAIN_LOOK_S: Final = 0.05
 
 log = logs.get("keeper")
@@ -59,6 +58,7 @@ class Keeper(Role):
         tell, link = self._outgoing.tell, self.session
         identity = Identity.of_this_process(lock_fd)
         self.lease = HostLease(link, control.board, settings=settings, identity=identity, tell=tell)
+        self._announcing = Announcing(control, lease=self.lease, tell=tell)
         job_of, rng = registry.current().get, random.Random()
         blame = Blame(job_of=job_of, max_crashes=settings.max_crashes, rng=rng)
         self.suspects = Suspects(link, blame=blame, host_id=self._host_id)
@@ -76,8 +76,6 @@ class Keeper(Role):
         self._ending = Ending(control, link=link, lease=self.lease, reaping=self.reaping, workers=self._slots)
         self._upkeep = Upkeep(control, url=url, name=spec.title, settings=settings)
         self._rota = Rota(self._duties(spec, settings, identity), is_up=lambda: link.is_up, longest_pause=1.0)
-        self._announced = ""
-        self._down_since = 0.0
 
     def _duties(self, spec: ForkSpec, settings: Settings, identity: Identity) -> list[Duty]:
         link = self.session
@@ -93,7 +91,7 @@ class Keeper(Role):
         observing = Observing(link, lease=self.lease, identity=identity, sweeping=sweeping, settings=settings)
         unparking = Unparking(link, names=spec.names, wakeups=self.wakeups, settings=settings)
         # Deaths and renewals first; whoever judges a host dead comes before those who sweep after it.
-        first: list[Duty] = [self.reaping, self.suspects, self.lease]
+        first: list[Duty] = [self.reaping, self.suspects, self.lease, self._announcing]
         return [*first, self.wakeups, self.due, self.cancelling, late, observing, sweeping, unparking]
 
     @property
@@ -110,7 +108,8 @@ class Keeper(Role):
             if not self.session.is_up:
                 return self._reconnect()
             self._rota.run_due()
-            self._say_ready()
+            # After the first round: a start waits for the lease, and nobody waits for maintenance.
+            self._upkeep.start()
             self.session.hear()
         except LinkDown as error:
             self._session_lost(error)
@@ -154,11 +153,10 @@ class Keeper(Role):
         try:
             self.session.open()
         except LinkDown as error:
-            self._say_waiting(str(error))
+            self._announcing.waiting(self.session.place, str(error))
             return self.session.retry_in
         log.event("database.connected", connection="session")
-        self._upkeep.start()
-        self._down_since = 0.0
+        self._announcing.connected()
         self.lease.due_at = 0.0
         # Whatever was said while nobody listened:
         self.due.hear()
@@ -169,25 +167,7 @@ class Keeper(Role):
         log.warning("database.connection_lost", connection="session", error=str(error))
         self.session.drop()
         self.lease.session_ended()
-        self._down_since = time.monotonic()
-
-    def _say_waiting(self, error: str) -> None:
-        if self._announced == "waiting" or (self._announced and time.monotonic() - self._down_since < UNNOTICED_S):
-            return
-        self._announced = "waiting"
-        log.warning("database.waiting", place=self.session.place, error=error)
-        self._set_state(SlotState.WAITING_FOR_DATABASE)
-        self._outgoing.tell(WaitingForDatabase(error[:1000]))
-
-    def _say_ready(self) -> None:
-        if self._announced != "ready" and self.lease.held:
-            self._announced = "ready"
-            self._set_state(SlotState.READY)
-            self._outgoing.tell(Ready())
-
-    def _set_state(self, state: SlotState) -> None:
-        if not self.control.stopping:
-            self.control.slot[SlotWord.STATE] = state
+        self._announcing.lost()
 
     def _heard(self, channel: str, payload: str) -> None:
         match channel:

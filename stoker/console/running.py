@@ -64,12 +64,7 @@ def become_supervisor(overrides: dict[str, Any]) -> NoReturn:
 
 
 def _embedded_server() -> Server:
-    """The server, started if need be, with the schema in it: nobody else will migrate what is ours alone."""
+    """The server, started if need be. The keeper brings the schema up to date, as on any other."""
     from stoker import embedded
-    from stoker.console.place import connected
-    from stoker.migrate import migrate
 
-    server = embedded.acquire()
-    with connected(server.url) as conn:
-        migrate(conn)
-    return server
+    return embedded.acquire()

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from stoker.embedded import locks
 from stoker.embedded.paths import Layout
 from stoker.embedded.server import acquire
@@ -74,6 +72,8 @@ def wait_until_stopped(root: Path | None = None, *, within: float = 90.0) -> boo
 
 def users_of(layout: Layout) -> tuple[User, ...]:
     """The processes that have the users' lock file open, except this one and those hidden from us."""
+    import psutil
+
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):

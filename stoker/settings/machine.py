@@ -2,7 +2,6 @@
 
 import math
 import os
-import tempfile
 from pathlib import Path, PurePosixPath
 
 _MOST_PROCESSES = 8
@@ -46,6 +45,9 @@ def usable_directory(candidates: list[Path]) -> Path:
 
 def runtime_directories() -> list[Path]:
     """List where lock files may be kept by default, best first."""
+    # It costs more to import than the rest of this package, and few ask.
+    import tempfile
+
     user = os.geteuid()
     system = [Path("/run/stoker")] if user == 0 else []
     session = [Path(os.environ["XDG_RUNTIME_DIR"]) / "stoker"] if os.environ.get("XDG_RUNTIME_DIR") else []

@@ -101,7 +101,7 @@ def test_a_terminated_session_listens_and_locks_again(boot: Boot, host: Host, qu
 
 
 def test_a_longer_outage_is_said_and_so_is_its_end(boot: Boot, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker_proc.keeper.UNNOTICED_S", 0.2)
+    monkeypatch.setattr("worker_proc.announcing.UNNOTICED_S", 0.2)
     good, boot.keeper.session._url = boot.keeper.session._url, f"postgresql://127.0.0.1:{closed_port()}/queue"
     queue.kill_backend(boot.backend_pid())
     boot.until_said(WaitingForDatabase)
@@ -148,3 +148,11 @@ def test_a_server_that_throws_us_out_at_once_is_not_stormed(
     end = time.monotonic() + 1.0
     boot.turn_until(lambda: opened >= 2 and time.monotonic() > end)
     assert opened <= 5
+
+
+def test_it_is_ready_as_soon_as_it_has_the_lease_whatever_else_is_to_be_done(host: Host) -> None:
+    boot = host.boot()
+    order = [duty.name for duty in boot.keeper._rota._duties]
+    assert order.index("announcing") == order.index("host lease") + 1
+    boot.until_said(Ready)
+    assert boot.keeper.lease.held
