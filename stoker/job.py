@@ -14,6 +14,7 @@ from stoker.enqueue_options import (
     Ack,
     Duration,
     EnqueueOptions,
+    Refuse,
     Text,
     check_ack,
     check_attempts,
@@ -95,30 +96,44 @@ class Job(Generic[P, R]):
         Without a payload it is `{}`. Raises PayloadInvalid, NaiveDatetime, EnqueueInvalid, IdempotencyRequired,
         JobTenantRequired.
         """
+        return self._maker(options, settings)(payload)
+
+    def _maker(self, options: EnqueueOptions, settings: Settings) -> Callable[[Any], NewJob]:
+        """Check what holds for every payload; the function that makes a job of one checks the rest."""
         refuse = refuse_enqueue(self.name)
-        check_known(options.keys(), refuse)
-        payload = {} if payload is UNSET else payload
+        given = self._given(options, refuse)
         key = options.get("idempotency_key", self.idempotency_key)
         if key is UNSET and settings.require_idempotency:
             raise IdempotencyRequired(name=self.name)
-        text = encode(payload, name=self.name, limit=settings.max_payload)
-        tenant = resolve_text("tenant", options.get("tenant", self.tenant), payload, refuse)
-        if tenant is None and settings.require_tenant:
-            raise JobTenantRequired(name=self.name)
-        run_at, delay = check_due(options.get("run_at"), options.get("delay"), refuse)
-        attempts = options.get("max_attempts")
-        return NewJob(
-            name=self.name,
-            queue=check_queue(options.get("queue", self.queue), refuse),
-            payload=text,
-            priority=check_priority(options.get("priority", self.priority), refuse),
-            run_at=run_at,
-            delay=delay,
-            max_attempts=self.retry.attempts if attempts is None else check_attempts(attempts, refuse),
-            idempotency_key=resolve_text("idempotency_key", key, payload, refuse, MOST_KEY_BYTES),
-            tenant=tenant,
-            on_conflict=check_on_conflict(options.get("on_conflict", "dedupe"), refuse),
-        )
+        tenant = options.get("tenant", self.tenant)
+
+        def make(payload: Any) -> NewJob:
+            payload = {} if payload is UNSET else payload
+            text = encode(payload, name=self.name, limit=settings.max_payload)
+            owner = None if tenant is UNSET else resolve_text("tenant", tenant, payload, refuse)
+            if owner is None and settings.require_tenant:
+                raise JobTenantRequired(name=self.name)
+            if key is not UNSET:
+                given["idempotency_key"] = resolve_text("idempotency_key", key, payload, refuse, MOST_KEY_BYTES)
+            return NewJob(name=self.name, payload=text, tenant=owner, **given)
+
+        return make
+
+    def _given(self, options: EnqueueOptions, refuse: Refuse) -> dict[str, Any]:
+        """What the declaration says, and in its place the options."""
+        given: dict[str, Any] = {"queue": self.queue, "priority": self.priority, "max_attempts": self.retry.attempts}
+        if not options:
+            return given
+        check_known(options.keys(), refuse)
+        if "queue" in options:
+            given["queue"] = check_queue(options["queue"], refuse)
+        if "priority" in options:
+            given["priority"] = check_priority(options["priority"], refuse)
+        if options.get("max_attempts") is not None:
+            given["max_attempts"] = check_attempts(options["max_attempts"], refuse)
+        given["run_at"], given["delay"] = check_due(options.get("run_at"), options.get("delay"), refuse)
+        given["on_conflict"] = check_on_conflict(options.get("on_conflict", "dedupe"), refuse)
+        return given
 
     def enqueue(self, payload: Any = UNSET, *, conn: Any = None, **options: Unpack[EnqueueOptions]) -> int:
         """Store one job and return its id.
@@ -156,7 +171,8 @@ class Job(Generic[P, R]):
     def _new_jobs(self, payloads: Iterable[Any], settings: Settings, options: EnqueueOptions) -> list[NewJob]:
         if isinstance(options.get("idempotency_key"), str):
             raise refuse_enqueue(self.name)("idempotency_key", "many payloads cannot share one key; pass a function")
-        return [self.new_job(payload, settings=settings, **options) for payload in payloads]
+        make = self._maker(options, settings)
+        return [make(payload) for payload in payloads]
 
 
 def _storing(jobs: list[NewJob]) -> Callable[[Any], list[Enqueued]]:

@@ -30,15 +30,14 @@ class _Held(Generic[C]):
     def __init__(self, conn: C) -> None:
         self.conn: C = conn
         self._pid = os.getpid()
+        self._has_input = _input_probe(conn.pgconn.socket)
 
     def is_usable(self) -> bool:
         """True when it is this process's, alive as far as one can tell without asking, and between transactions."""
         if self._pid != os.getpid() or self.conn.closed:
             return False
         # An idle server says nothing but its farewell.
-        return self.conn.pgconn.transaction_status == TransactionStatus.IDLE and not _is_readable(
-            self.conn.pgconn.socket
-        )
+        return self.conn.pgconn.transaction_status == TransactionStatus.IDLE and not self._has_input()
 
     def __del__(self) -> None:
         if self._pid == os.getpid():
@@ -115,9 +114,9 @@ class OwnConnections:
         self._of_thread.__dict__.pop("held", None)
 
 
-def _is_readable(descriptor: int) -> bool:
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([descriptor], [], [], 0)[0])
+def _input_probe(descriptor: int) -> Callable[[], bool]:
+    if not hasattr(select, "poll"):
+        return lambda: bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return lambda: bool(poll.poll(0))

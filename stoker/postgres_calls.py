@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
 from typing import Any, TypeVar
 
 import psycopg
@@ -28,21 +29,21 @@ _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTra
 
 def on_borrowed(operation: SyncOperation[T], conn: Any, settings: Settings) -> T:
     """Over the caller's connection: nothing is committed, psycopg's errors come through. Raises SchemaTooOld."""
-    with _naming_the_schema():
+    with _InOurWords():
         return operation(PostgresDriver(sync_connection(conn), keeping=Keeping.of(settings)))
 
 
 async def on_borrowed_async(operation: AsyncOperation[T], conn: Any, settings: Settings) -> T:
     """The async twin of `on_borrowed`."""
     found = await async_connection(conn)
-    with _naming_the_schema():
+    with _InOurWords():
         return await operation(AsyncPostgresDriver(found, keeping=Keeping.of(settings)))
 
 
 def on_own(operation: SyncOperation[T], own: OwnConnections, settings: Settings, *, repeatable: bool) -> T:
     """Over this thread's own connection. Raises DriverUnavailable, SchemaTooOld."""
     keeping = Keeping.of(settings)
-    with _naming_the_database(own), _naming_the_schema():
+    with _InOurWords(own):
         if repeatable:
             with suppress(*_AWAY):
                 return operation(PostgresDriver(own.get(), keeping=keeping))
@@ -52,7 +53,7 @@ def on_own(operation: SyncOperation[T], own: OwnConnections, settings: Settings,
 async def on_own_async(operation: AsyncOperation[T], own: OwnConnections, settings: Settings, *, repeatable: bool) -> T:
     """The async twin of `on_own`; the tasks of one loop take turns."""
     keeping = Keeping.of(settings)
-    with _naming_the_database(own), _naming_the_schema():
+    with _InOurWords(own):
         if repeatable:
             with suppress(*_AWAY):
                 async with own.take_async() as conn:
@@ -61,17 +62,20 @@ async def on_own_async(operation: AsyncOperation[T], own: OwnConnections, settin
             return await operation(AsyncPostgresDriver(conn, keeping=keeping))
 
 
-@contextmanager
-def _naming_the_database(own: OwnConnections) -> Iterator[None]:
-    try:
-        yield
-    except _AWAY as error:
-        raise DriverUnavailable(url=own.url, error=str(error)) from error
+class _InOurWords:
+    """Says what psycopg raised in our words; the loss of a connection only where it is our own."""
 
+    __slots__ = ("_own",)
 
-@contextmanager
-def _naming_the_schema() -> Iterator[None]:
-    try:
-        yield
-    except _SCHEMA_MISSING as error:
-        raise SchemaTooOld(needed=code_version()) from error
+    def __init__(self, own: OwnConnections | None = None) -> None:
+        self._own = own
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, _SCHEMA_MISSING):
+            raise SchemaTooOld(needed=code_version()) from error
+        if self._own is not None and isinstance(error, _AWAY):
+            raise DriverUnavailable(url=self._own.url, error=str(error)) from error

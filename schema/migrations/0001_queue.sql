@@ -132,7 +132,8 @@ create table stoker.queues (
 -- Enqueue one job; for SQL, triggers and other languages, and for the library within a caller's transaction.
 -- With a key that a live job holds: 'dedupe' returns that job, 'error' raises unique_violation, 'replace' updates it while it waits and
 -- nobody has it locked: a locked one counts as running. No waiting, except for another transaction that is inserting the same key.
--- Loops because between a conflict and the look at the winner the winner may have ended.
+-- Loops because between a conflict and the look at the winner the winner may have ended. No sequential scan, because a plan that was made while
+-- the table was empty is kept.
 create function stoker.enqueue(
     p_name text,
     p_payload jsonb default '{}',
@@ -147,7 +148,7 @@ create function stoker.enqueue(
     p_notify boolean default true,
     out id bigint,
     out created boolean
-) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
     v_due timestamptz := coalesce(p_run_at, clock_timestamp() + make_interval(secs => p_delay));
     v_state text := case when v_due > clock_timestamp() then 'delayed' else 'ready' end;
@@ -216,9 +217,21 @@ create procedure stoker.enqueue_alone(
     inout id bigint default null,
     inout created boolean default null
 ) language plpgsql as $$
+declare
+    v_stored record;
 begin
-    select e.id, e.created into id, created
-    from stoker.enqueue(p_name, p_payload, p_queue, p_priority, p_run_at, p_delay, p_max_attempts, p_idempotency_key, p_tenant, p_on_conflict, false) e;
+    if p_idempotency_key is null and p_run_at is null and p_delay is null then
+        -- What stoker.enqueue does, at two thirds of the cost.
+        id := pg_catalog.nextval('stoker.job_numbers');
+        created := true;
+        insert into stoker.jobs (id, pos, queue, name, priority, max_attempts, tenant, payload)
+        values (id, id, p_queue, p_name, p_priority, p_max_attempts, p_tenant, p_payload);
+    else
+        v_stored := stoker.enqueue(p_name, p_payload, p_queue, p_priority, p_run_at, p_delay, p_max_attempts, p_idempotency_key, p_tenant,
+                                   p_on_conflict, false);
+        id := v_stored.id;
+        created := v_stored.created;
+    end if;
     if not p_notify or not (created or p_on_conflict = 'replace') then
         return;
     end if;
@@ -291,7 +304,7 @@ begin
                 select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
                        case when due > v_now then due end, max_attempts, tenant, key, payload
                 from fresh
-                order by name collate "C", coalesce(tenant, '') collate "C", key collate "C", ord
+                order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
                 on conflict do nothing
                 returning id
             ),
@@ -346,7 +359,7 @@ end $$;
 
 -- Cancel a waiting job at once, or store the request for a running one. Never waits for a row somebody else holds.
 create function stoker.cancel(p_id bigint, p_reason text default '', out result text, out state text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
     v_job stoker.jobs;
 begin
@@ -444,3 +457,7 @@ begin
         grant execute on all routines in schema stoker to stoker_worker;
     end if;
 end $$;
+
+-- The first days are made here: while one is attached to a net that rows fell into, a reader may miss those rows for a moment.
+select stoker.attach_day(state, (now() at time zone 'UTC')::date + n)
+from unnest(array['done', 'dead', 'cancelled']) as state, generate_series(0, 7) as n;

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
-from msgspec import convert
+from msgspec import Struct, convert
 
 from stoker.drivers.base import JobView
 from stoker.settings import Settings
@@ -23,8 +22,7 @@ _JOB_FIELDS = (
 _JSON_FIELDS = ("payload", "error", "result")
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(Struct, Generic[T], frozen=True):
     """One statement with its parameters; `read` turns the rows into the answer."""
 
     statement: LiteralString
@@ -32,8 +30,7 @@ class Call(Generic[T]):
     read: Callable[[Rows], T]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class Keeping(Struct, frozen=True, kw_only=True):
     """Which finished rows are kept, and whether wake-ups are sent."""
 
     done: bool = True
