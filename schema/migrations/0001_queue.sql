@@ -270,6 +270,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_replaces boolean := 'replace' = any (p_on_conflicts);
     v_refused boolean;
+    v_careful boolean := false;
     v_ids bigint[];
     v_created boolean[];
 begin
@@ -299,14 +300,27 @@ begin
                     order by g.ord
                 ) g
             ),
-            made as (
+            made_at_once as (
                 insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
                 select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
                        case when due > v_now then due end, max_attempts, tenant, key, payload
                 from fresh
+                where not v_careful
+                order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
+                returning id
+            ),
+            made_with_care as (
+                insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
+                select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
+                       case when due > v_now then due end, max_attempts, tenant, key, payload
+                from fresh
+                where v_careful
                 order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
                 on conflict do nothing
                 returning id
+            ),
+            made as (
+                select id from made_at_once union all select id from made_with_care
             ),
             held as materialized (
                 select j.id
