@@ -62,7 +62,6 @@ class SerialLane:
         self._locked = False
         self._unwinder = Unwinder()
         self._clerk_called = threading.Event()
-        self._patience = LONG_NS
         # The holder under whom the clerk is to claim ahead, until it has.
         self._ahead: Holder | None = None
         self._watched = False
@@ -167,7 +166,6 @@ class SerialLane:
                 return False
             claimed = self._reserved.popleft()
             job = self._registry.get(claimed.name)
-            self._patience = int(self._batching.patience(claimed.name) * 1e9)
             run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._unwind)
         if not self._locked and not self._reserved and self._batching.ahead(claimed.name) and not self._acks(job):
             self._ahead = holder
@@ -241,7 +239,10 @@ class SerialLane:
 
     def _overdue_at(self, now: int) -> int:
         executing = self._runs.executing
-        return executing[0].started + self._patience if executing else now + LONG_NS
+        if not executing:
+            return now + LONG_NS
+        head = executing[0]
+        return head.started + int(self._batching.patience(head.claimed.name) * 1e9)
 
     def _unwind(self, run: Run, reason: Reason) -> None:
         if run.job is None:
