@@ -248,7 +248,7 @@ end $$;
 -- Enqueue many jobs, keyed ones among them: ids and which are new, in the order given.
 -- If a key of an 'error' job is taken nothing at all is stored: those that were in the way come back with created = false, the others without an id.
 -- Rows are inserted in the order of their keys, so that two of these never wait for each other; places in line are in the order given.
--- A key given twice is one job. Loops as stoker.enqueue does.
+-- A key given twice is one job. Loops as stoker.enqueue does. At first without ON CONFLICT, which makes every row dearer, and is needed rarely.
 -- The settings, because the planner knows little of what is in arrays: rows are looked up one by one in their index, everything else is hashed.
 create function stoker.enqueue_many(
     p_names text[],
@@ -277,88 +277,102 @@ begin
     if exists (select from unnest(p_on_conflicts) as g (rule) where rule is null or rule not in ('dedupe', 'error', 'replace')) then
         raise exception 'on_conflict must be dedupe, error or replace' using errcode = 'invalid_parameter_value';
     end if;
-    begin
-        loop
-            with given as materialized (
-                select g.*, coalesce(g.run_at, v_now + make_interval(secs => g.delay)) as due
-                from unnest(p_names, p_payloads, p_queues, p_priorities, p_run_ats, p_delays, p_max_attempts, p_idempotency_keys, p_tenants,
-                            p_on_conflicts, v_ids, v_created)
-                     with ordinality as g (name, payload, queue, priority, run_at, delay, max_attempts, key, tenant, on_conflict, id, created, ord)
-            ),
-            known as materialized (
-                select g.ord, g.on_conflict, j.id
-                from given g,
-                     lateral (select j.id from stoker.jobs j
-                              where j.name = g.name and coalesce(j.tenant, '') = coalesce(g.tenant, '') and j.idempotency_key = g.key limit 1) j
-                where g.id is null
-            ),
-            fresh as materialized (
-                select nextval('stoker.job_numbers') as number, g.*
-                from (
-                    select g.* from given g
-                    where g.id is null and not exists (select from known k where k.ord = g.ord) and not exists (select from known k where k.on_conflict = 'error')
-                    order by g.ord
-                ) g
-            ),
-            made_at_once as (
-                insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
-                select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
-                       case when due > v_now then due end, max_attempts, tenant, key, payload
-                from fresh
-                where not v_careful
-                order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
-                returning id
-            ),
-            made_with_care as (
-                insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
-                select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
-                       case when due > v_now then due end, max_attempts, tenant, key, payload
-                from fresh
-                where v_careful
-                order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
-                on conflict do nothing
-                returning id
-            ),
-            made as (
-                select id from made_at_once union all select id from made_with_care
-            ),
-            held as materialized (
-                select j.id
-                from stoker.jobs j
-                where j.id = any (array(select k.id from known k where k.on_conflict = 'replace')) and j.state in ('ready', 'delayed')
-                      and not exists (select from known k where k.on_conflict = 'error')
-                order by j.id
-                for no key update skip locked
-            ),
-            replaced as (
-                update stoker.jobs j
-                set payload = g.payload, priority = g.priority, queue = g.queue, max_attempts = g.max_attempts,
-                    state = case when g.due > v_now then 'delayed' else 'ready' end, run_at = case when g.due > v_now then g.due end
-                from known k join given g on g.ord = k.ord
-                where j.id = any (array(select h.id from held h)) and k.id = j.id and k.on_conflict = 'replace'
-            )
-            select array_agg(coalesce(g.id, k.id, m.id) order by g.ord), array_agg(case when g.id is null then m.id is not null else g.created end order by g.ord),
-                   bool_or(k.on_conflict = 'error')
-            into v_ids, v_created, v_refused
-            from given g left join known k on k.ord = g.ord left join fresh f on f.ord = g.ord left join made m on m.id = f.number;
+    loop
+        begin
+            loop
+                with given as materialized (
+                    select g.*, coalesce(g.run_at, v_now + make_interval(secs => g.delay)) as due
+                    from unnest(p_names, p_payloads, p_queues, p_priorities, p_run_ats, p_delays, p_max_attempts, p_idempotency_keys, p_tenants,
+                                p_on_conflicts, v_ids, v_created)
+                         with ordinality as g (name, payload, queue, priority, run_at, delay, max_attempts, key, tenant, on_conflict, id, created, ord)
+                ),
+                known as materialized (
+                    select g.ord, g.on_conflict, j.id
+                    from given g,
+                         lateral (select j.id from stoker.jobs j
+                                  where j.name = g.name and coalesce(j.tenant, '') = coalesce(g.tenant, '') and j.idempotency_key = g.key limit 1) j
+                    where g.id is null
+                ),
+                fresh as materialized (
+                    select nextval('stoker.job_numbers') as number, g.*
+                    from (
+                        select g.* from given g
+                        where g.id is null and not exists (select from known k where k.ord = g.ord)
+                              and not exists (select from known k where k.on_conflict = 'error')
+                        order by g.ord
+                    ) g
+                ),
+                made_at_once as (
+                    insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
+                    select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
+                           case when due > v_now then due end, max_attempts, tenant, key, payload
+                    from fresh
+                    where not v_careful
+                    order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
+                    returning id
+                ),
+                made_with_care as (
+                    insert into stoker.jobs (id, pos, queue, name, state, priority, run_at, max_attempts, tenant, idempotency_key, payload)
+                    select number, number, queue, name, case when due > v_now then 'delayed' else 'ready' end, priority,
+                           case when due > v_now then due end, max_attempts, tenant, key, payload
+                    from fresh
+                    where v_careful
+                    order by key collate "C", name collate "C", coalesce(tenant, '') collate "C", ord
+                    on conflict do nothing
+                    returning id
+                ),
+                made as (
+                    select id from made_at_once union all select id from made_with_care
+                ),
+                held as materialized (
+                    select j.id
+                    from stoker.jobs j
+                    where j.id = any (array(select k.id from known k where k.on_conflict = 'replace')) and j.state in ('ready', 'delayed')
+                          and not exists (select from known k where k.on_conflict = 'error')
+                    order by j.id
+                    for no key update skip locked
+                ),
+                replaced as (
+                    update stoker.jobs j
+                    set payload = g.payload, priority = g.priority, queue = g.queue, max_attempts = g.max_attempts,
+                        state = case when g.due > v_now then 'delayed' else 'ready' end, run_at = case when g.due > v_now then g.due end
+                    from known k join given g on g.ord = k.ord
+                    where j.id = any (array(select h.id from held h)) and k.id = j.id and k.on_conflict = 'replace'
+                )
+                select array_agg(coalesce(g.id, k.id, m.id) order by g.ord),
+                       array_agg(case when g.id is null then m.id is not null else g.created end order by g.ord),
+                       bool_or(k.on_conflict = 'error')
+                into v_ids, v_created, v_refused
+                from given g left join known k on k.ord = g.ord left join fresh f on f.ord = g.ord left join made m on m.id = f.number;
 
-            if v_refused then
-                -- Undoes what an earlier round stored.
-                raise exception using errcode = 'ST001';
+                if v_refused then
+                    -- Undoes what an earlier round stored.
+                    raise exception using errcode = 'ST001';
+                end if;
+                if v_replaces then
+                    select array_agg(case when u.created then u.id else j.id end order by u.ord) into v_ids
+                    from unnest(v_ids, v_created) with ordinality as u (id, created, ord)
+                         left join lateral (select j.id from stoker.jobs j where j.id = u.id limit 1) j on true;
+                end if;
+                exit when array_position(v_ids, null) is null;
+            end loop;
+            exit;
+        exception
+        when sqlstate 'ST001' then
+            return query
+                select case when not u.created then u.id end, false
+                from unnest(v_ids, v_created) with ordinality as u (id, created, ord) order by u.ord;
+            return;
+        when unique_violation then
+            -- Somebody else stored a key meanwhile, or one was given twice: once more from the start.
+            if v_careful then
+                raise;
             end if;
-            if v_replaces then
-                select array_agg(case when u.created then u.id else j.id end order by u.ord) into v_ids
-                from unnest(v_ids, v_created) with ordinality as u (id, created, ord)
-                     left join lateral (select j.id from stoker.jobs j where j.id = u.id limit 1) j on true;
-            end if;
-            exit when array_position(v_ids, null) is null;
-        end loop;
-    exception when sqlstate 'ST001' then
-        return query
-            select case when not u.created then u.id end, false
-            from unnest(v_ids, v_created) with ordinality as u (id, created, ord) order by u.ord;
-        return;
-    end;
+            v_careful := true;
+            v_ids := null;
+            v_created := null;
+        end;
+    end loop;
     if p_notify then
         perform pg_notify('stoker_due', '')
         from unnest(p_run_ats, p_delays) as g (run_at, delay)

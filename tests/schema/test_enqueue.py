@@ -1,20 +1,25 @@
 """stoker.enqueue and its kin when several connections, or other languages, use them."""
 
+import json
 import random
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from stoker.database import connect
 from stoker.drivers.base import Enqueued, Holder, NewJob, OnConflict
+from stoker.drivers.calls import Keeping
 from stoker.drivers.postgres import PostgresDriver
 from stoker.errors import JobDuplicate
 from stoker.sql import statement
 from tests.side_table import Database
+from tests.support import until
 
 
 @pytest.fixture
@@ -95,6 +100,136 @@ def test_a_replacement_of_a_job_that_has_ended_is_a_new_job(db: Database, many: 
     stored = enqueue_keyed(db, "replace", many=many, in_transaction=False)
     assert stored[0].created
     assert db.job(stored[0].id).payload == {"v": 1}
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("rule", ["dedupe", "replace", "error"])
+def test_a_key_that_is_being_stored_is_waited_for(
+    db: Database, other: PostgresDriver, rule: OnConflict, many: bool, end: LiteralString
+) -> None:
+    other.conn.execute("begin")
+    (first,) = other.enqueue([keyed(0)])
+    answers: list[list[Enqueued] | JobDuplicate] = []
+
+    def enqueue() -> None:
+        try:
+            answers.append(enqueue_keyed(db, rule, many=many, in_transaction=False))
+        except JobDuplicate as error:
+            answers.append(error)
+
+    later = threading.Thread(target=enqueue)
+    later.start()
+    waits = "select pid from pg_locks where not granted and pid = %s"
+    until(lambda: other.conn.execute(waits, (db.conn.info.backend_pid,)).fetchone())
+    other.conn.execute(end)
+    later.join()
+    live = other.jobs(queue="q", name=None, state=[], limit=9, before=None)
+    if isinstance(answer := answers[0], JobDuplicate):
+        assert (rule, end, answer.job_id) == ("error", "commit", first.id)
+        assert [view.id for view in live] == [first.id]
+    else:
+        assert [one.created for one in answer] == [end == "rollback", *[True] * many]
+        assert sorted(view.id for view in live) == sorted(one.id for one in answer)
+        assert live[-1].payload == {"v": 0 if (rule, end) == ("dedupe", "commit") else 1}
+
+
+@pytest.mark.parametrize("others", [0, 1, 100])
+def test_a_duplicate_leaves_the_transaction_usable(db: Database, others: int) -> None:
+    (first,) = db.driver.enqueue([keyed(0)])
+    with db.conn.transaction():
+        jobs = [keyed(n, f"o{n}", on_conflict="error") for n in range(others)]
+        with pytest.raises(JobDuplicate) as caught:
+            db.driver.enqueue([*jobs, keyed(1, on_conflict="error")])
+        assert caught.value.job_id == first.id
+        (second,) = db.driver.enqueue([keyed(2, "other")])
+    assert [view.id for view in db.driver.jobs(queue="q", name=None, state=[], limit=9, before=None)] == [
+        second.id,
+        first.id,
+    ]
+
+
+def heard(listener: psycopg.Connection) -> list[tuple[str, str]]:
+    """What was said so far: a later word of ours comes last."""
+    listener.execute("notify stoker_ready, 'the end'")
+    said = [(note.channel, note.payload) for note in listener.notifies(timeout=5, stop_after=1)]
+    while said[-1][1] != "the end":
+        said += [(note.channel, note.payload) for note in listener.notifies(timeout=5, stop_after=1)]
+    return said[:-1]
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 100])
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize("notify", [False, True])
+def test_the_keepers_hear_of_every_enqueue_once_unless_they_are_not_to(
+    db: Database, other: PostgresDriver, notify: bool, keys: bool, count: int, in_transaction: bool
+) -> None:
+    other.conn.execute("listen stoker_ready; listen stoker_due")
+    driver = PostgresDriver(db.conn, keeping=Keeping(notify=notify))
+    for delay in (None, 60.0):
+        job = NewJob(name="n", queue="q", payload="{}", delay=delay)
+        jobs = [replace(job, idempotency_key=f"{delay}{n}" if keys else None) for n in range(count)]
+        with db.conn.transaction() if in_transaction else nullcontext():
+            driver.enqueue(jobs)
+    assert heard(other.conn) == ([("stoker_ready", "q"), ("stoker_due", "")] if notify else [])
+
+
+def test_nobody_is_told_of_a_duplicate(db: Database, other: PostgresDriver) -> None:
+    db.driver.enqueue([keyed(0)])
+    other.conn.execute("listen stoker_ready; listen stoker_due")
+    db.driver.enqueue([keyed(1)])
+    assert heard(other.conn) == []
+
+
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_very_many_jobs_of_one_call_are_delayed_by_the_databases_clock(
+    db: Database, keys: bool, in_transaction: bool
+) -> None:
+    now = datetime.now(UTC)
+    times: list[dict[str, Any]] = [
+        {},
+        {"delay": 60.0},
+        {"delay": 0.0},
+        {"run_at": now + timedelta(days=2, microseconds=1)},
+        {"run_at": now - timedelta(days=1)},
+    ]
+    texts = ["tab\t", "line\nfeed\r", "back\\slash \\N \\.", 'quote " brace {},', "NULL"]
+    jobs = [
+        NewJob(
+            name=f"n {texts[n % 5]}",
+            queue="q",
+            payload=json.dumps({"n": n, "t": texts[n % 5]}, indent="\t"),
+            tenant=texts[n % 5],
+            priority=n % 7,
+            max_attempts=1 + n % 3,
+            idempotency_key=f"{n}{texts[n % 5]}" if keys else None,
+            **times[n % 5],
+        )
+        for n in range(500)
+    ]
+    with db.conn.transaction() if in_transaction else nullcontext():
+        stored = db.driver.enqueue(jobs)
+    assert [one.id for one in stored] == sorted({one.id for one in stored})
+    for one, job in list(zip(stored, jobs, strict=True))[-10:]:
+        view = db.job(one.id)
+        assert (view.name, view.payload, view.tenant) == (job.name, json.loads(job.payload), job.tenant)
+        assert (view.priority, view.max_attempts) == (job.priority, job.max_attempts)
+        assert view.idempotency_key == job.idempotency_key
+        if job.delay:
+            assert view.run_at and abs(view.run_at - now - timedelta(minutes=1)) < timedelta(seconds=30)
+        else:
+            assert view.run_at == (job.run_at if job.run_at and job.run_at > now else None)
+        assert view.state == ("delayed" if view.run_at else "ready")
+
+
+def test_many_jobs_leave_nothing_behind(db: Database) -> None:
+    with db.conn.transaction():
+        db.driver.enqueue([keyed(n, f"k{n}") for n in range(200)])
+        db.driver.enqueue([NewJob(name="n", queue="q", payload="{}")] * 200)
+        assert db.one("select count(*) from pg_class where relpersistence = 't'") == 0
+        assert db.one("select count(*) from stoker.jobs") == 400
 
 
 @pytest.mark.parametrize("rule", ["dedupe", "replace"])
