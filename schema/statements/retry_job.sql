@@ -8,7 +8,12 @@ back as (
     insert into stoker.jobs (id, pos, run_no, queue, name, state, priority, max_attempts, tenant, idempotency_key, payload, error, created_at, run_at)
     select id, nextval('stoker.job_numbers'), run_no, queue, name, 'ready', priority, max_attempts, tenant, idempotency_key, payload, error, created_at,
            clock_timestamp()
-    from chosen
+    from chosen c
+    -- Seen beforehand: who would conflict with a live twin would wait for whoever is changing it.
+    where not exists (
+        select from stoker.jobs j
+        where j.name = c.name and coalesce(j.tenant, '') = coalesce(c.tenant, '') and j.idempotency_key = c.idempotency_key
+    )
     on conflict do nothing
     returning id, queue
 ),

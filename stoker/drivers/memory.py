@@ -28,6 +28,8 @@ _ENDINGS: dict[Outcome, State] = {"completed": "done", "dead_lettered": "dead", 
 _KEEPING_THEIR_PLACE = ("interrupted", "handed_back")
 
 Clock = Callable[[], datetime]
+# Name, tenant, idempotency key.
+Key = tuple[str, str, str]
 
 
 class MemoryDriver:
@@ -38,24 +40,28 @@ class MemoryDriver:
         self._numbers = count(1)
         self._live: dict[int, Row] = {}
         self._finished: dict[int, Row] = {}
+        self._keys: dict[Key, int] = {}
         self._cancels: dict[int, str] = {}
         self._lock = threading.RLock()
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs, in order, all or none. Raises JobDuplicate for on_conflict="error"."""
         with self._lock:
-            before = copy.deepcopy(self._live) if any(job.on_conflict == "error" for job in jobs) else None
+            if all(job.on_conflict != "error" for job in jobs):
+                return [self._enqueue(job) for job in jobs]
+            before = copy.deepcopy((self._live, self._keys))
             try:
                 return [self._enqueue(job) for job in jobs]
             except JobDuplicate:
-                self._live = before or {}
+                self._live, self._keys = before
                 raise
 
     def _enqueue(self, job: NewJob) -> Enqueued:
         known = self._twin(job.name, job.tenant, job.idempotency_key)
         if known is None:
             number = next(self._numbers)
-            self._live[number] = row = Row(id=number, pos=number, created_at=self.clock(), **stored(job))
+            row = Row(id=number, pos=number, created_at=self.clock(), **stored(job))
+            self._add(row)
             self._make_wait(row, job)
             return Enqueued(number, True)
         if job.on_conflict == "error":
@@ -72,12 +78,14 @@ class MemoryDriver:
         due = job.run_at or now + timedelta(seconds=job.delay or 0.0)
         row.state, row.run_at = ("delayed", due) if due > now else ("ready", None)
 
+    def _add(self, row: Row) -> None:
+        self._live[row.id] = row
+        if row.idempotency_key is not None:
+            self._keys[row.name, row.tenant or "", row.idempotency_key] = row.id
+
     def _twin(self, name: str, tenant: str | None, key: str | None) -> Row | None:
-        if key is None:
-            return None
-        wanted = (name, tenant or "", key)
-        rows = self._live.values()
-        return next((row for row in rows if (row.name, row.tenant or "", row.idempotency_key) == wanted), None)
+        found = None if key is None else self._keys.get((name, tenant or "", key))
+        return None if found is None else self._live[found]
 
     def claim(self, queue: str, limit: int, holder: Holder) -> list[Claimed]:
         """Mark ready jobs running, in order of priority and place."""
@@ -131,6 +139,7 @@ class MemoryDriver:
         row.state, row.error, row.result, row.holder, row.run_at = state, error, result, None, None
         row.finished_at = self.clock()
         self._finished[row.id] = self._live.pop(row.id)
+        self._keys.pop((row.name, row.tenant or "", row.idempotency_key or ""), None)
         self._cancels.pop(row.id, None)
 
     def promote_due(self, limit: int) -> int:
@@ -174,7 +183,7 @@ class MemoryDriver:
                 return twin.id
             row.state, row.pos, row.finished_at, row.started_at = "ready", next(self._numbers), None, None
             row.attempt = row.crashes = row.lost = row.put_off = 0
-            self._live[job_id] = self._finished.pop(job_id)
+            self._add(self._finished.pop(job_id))
             return job_id
 
     def job(self, job_id: int) -> JobView | None:

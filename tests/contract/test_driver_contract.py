@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stoker.drivers.base import Claimed, Driver, Enqueued, Holder, JobView, NewJob, Outcome, Settlement
+from stoker.drivers.base import Claimed, Driver, Enqueued, Holder, JobView, NewJob, OnConflict, Outcome, Settlement
 from stoker.errors import JobDuplicate, JobNotCancellable, JobNotFound
-from tests.support import until
+from tests.support import scaled, until
 
 ME = Holder(host=7, claim_no=3)
 LetPass = Callable[[timedelta], None]
@@ -151,7 +151,64 @@ def test_many_keys_in_one_batch_create_one_job_each(driver: Driver) -> None:
     assert sum(one.created for one in stored) == 5
 
 
+def test_the_last_replacement_in_a_batch_stays(driver: Driver) -> None:
+    first = put(driver, idempotency_key="a")
+    jobs = [
+        new(payload=f'{{"n":{n}}}', idempotency_key=key, on_conflict="replace") for n, key in enumerate(("a", "b") * 3)
+    ]
+    stored = driver.enqueue(jobs)
+    assert [one.created for one in stored] == [False, True, False, False, False, False]
+    assert [one.id for one in stored] == [first, stored[1].id] * 3
+    assert (seen(driver, first).payload, seen(driver, stored[1].id).payload) == ({"n": 4}, {"n": 5})
+
+
+def test_the_first_of_a_key_in_a_batch_stays_without_replacement(driver: Driver) -> None:
+    stored = driver.enqueue([new(payload=f'{{"n":{n}}}', idempotency_key="k") for n in range(3)])
+    assert stored == [Enqueued(stored[0].id, True), Enqueued(stored[0].id, False), Enqueued(stored[0].id, False)]
+    assert seen(driver, stored[0].id).payload == {"n": 0}
+
+
+def test_rules_may_differ_within_a_batch(driver: Driver) -> None:
+    rules: list[OnConflict] = ["error", "dedupe", "replace"]
+    stored = driver.enqueue(
+        [new(payload=f'{{"n":{n}}}', idempotency_key="k", on_conflict=rule) for n, rule in enumerate(rules)]
+    )
+    assert [one.created for one in stored] == [True, False, False]
+    assert seen(driver, stored[0].id).payload == {"n": 2}
+
+
+@pytest.mark.parametrize("others", [0, 60])
+def test_a_key_twice_in_a_batch_is_an_error_if_asked_for(driver: Driver, others: int) -> None:
+    jobs = [new() for _ in range(others)] + [new(idempotency_key="k", on_conflict="error") for _ in range(2)]
+    with pytest.raises(JobDuplicate):
+        driver.enqueue(jobs)
+    assert driver.jobs(queue=None, name=None, state=[], limit=10, before=None) == []
+
+
+def test_very_many_jobs_in_one_call(driver: Driver) -> None:
+    count = scaled(3_000, 100_000)
+    stored = driver.enqueue([new(payload=f'{{"n":{n}}}') for n in range(count)])
+    assert [one.id for one in stored] == sorted({one.id for one in stored})
+    assert len(stored) == count
+    assert [seen(driver, stored[at].id).payload["n"] for at in (0, 1, count // 2, -1)] == [0, 1, count // 2, count - 1]
+
+
+def test_very_many_keys_in_one_call_twice(driver: Driver) -> None:
+    count = scaled(1_000, 100_000)
+    jobs = [new(payload=f'{{"n":{n}}}', idempotency_key=f"k{n}") for n in range(count)]
+    first, again = driver.enqueue(jobs), driver.enqueue(list(reversed(jobs)))
+    assert all(one.created for one in first)
+    assert [one.id for one in first] == sorted({one.id for one in first})
+    assert again == [Enqueued(one.id, False) for one in reversed(first)]
+
+
 # delays
+
+
+def test_very_many_jobs_of_one_call_may_wait(driver: Driver) -> None:
+    stored = driver.enqueue([new(delay=float(n % 2)) for n in range(200)])
+    assert [seen(driver, one.id).state for one in stored[:2]] == ["ready", "delayed"]
+    assert [claimed.id for claimed in take(driver, limit=200)] == [one.id for one in stored[::2]]
 
 
 def test_a_delayed_job_is_not_claimed_before_it_is_due(driver: Driver) -> None:

@@ -83,12 +83,17 @@ def test_a_locked_row_is_seen_and_asked_to_end_without_waiting(db: Database, loc
     assert db.driver.claim("q", 10, Holder(1, 1)) == []
 
 
-def test_a_locked_twin_is_no_reason_to_wait_with_a_retry(db: Database, other: PostgresDriver) -> None:
+@pytest.mark.parametrize(
+    "doing", ["select from stoker.jobs where id = %s for update", "delete from stoker.jobs where id = %s"]
+)
+def test_a_locked_twin_is_no_reason_to_wait_with_a_retry(
+    db: Database, other: PostgresDriver, doing: LiteralString
+) -> None:
     (ended,) = db.driver.enqueue([keyed(0)])
     db.driver.cancel(ended.id, "")
     (twin,) = db.driver.enqueue([keyed(1)])
     other.conn.execute("begin")
-    other.conn.execute("select from stoker.jobs where id = %s for no key update", (twin.id,))
+    other.conn.execute(doing, (twin.id,))
     db.conn.execute("set lock_timeout = '2s'")
     assert db.driver.retry(ended.id) == twin.id
 

@@ -51,8 +51,12 @@ def test_everybody_else_may_not_even_look(db: Database, as_role: psycopg.Connect
         as_role.execute("select stoker.enqueue('hello')")
 
 
-def test_an_enqueuer_enqueues_many(db: Database, as_role: psycopg.Connection) -> None:
+def test_an_enqueuer_enqueues_through_the_library(db: Database, as_role: psycopg.Connection) -> None:
     as_role.execute("set role stoker_enqueue")
+    for options in ({}, {"delay": 5.0}, {"idempotency_key": "k"}, {"idempotency_key": "k", "on_conflict": "replace"}):
+        assert db.enqueue("hello", tenant="t", priority=1, max_attempts=2, **options)
+    assert len(db.enqueue("hello", times=100, tenant="t")) == 100
+    assert len(db.enqueue("hello", times=100, delay=5.0)) == 100
     assert len(db.enqueue("hello", times=3)) == 3
     assert len(db.enqueue("hello", times=3, delay=5.0)) == 3
 
