@@ -19,7 +19,7 @@ from worker_proc.link import Link
 from worker_proc.messages import ChildDied, Lane
 
 PAGE: Final = 100
-# A row is not free while somebody else runs the job, which no row lock lasts long for.
+# A row is not free while somebody else runs the job: for a moment as a rule.
 SOON_S: Final = 0.01
 # What a host that is gone left behind.
 LOOK_S: Final = 2.0
@@ -34,6 +34,7 @@ class Suspects:
         self._link = link
         self._blame = blame
         self._host_id = host_id
+        self._pause = SOON_S
         self.due_at = 0.0
 
     def note(self, db: PostgresDriver, death: ChildDied, lanes: Iterable[Lane]) -> None:
@@ -43,19 +44,22 @@ class Suspects:
             return
         noted: list[int] = db.run(_note(death, held_against, self._host_id()))
         if noted:
-            self.due_at = 0.0
+            self.due_at, self._pause = 0.0, SOON_S
 
     def run(self) -> None:
         """Write the deaths whose rows are free."""
         with self._link.limited() as db:
             if not db.run(_HAS):
+                self._pause = SOON_S
                 self.due_at = time.monotonic() + LOOK_S
                 return
             with db.conn.transaction():
                 runs = {run.job_id: run for run in db.run(_LOCK)}
                 for job_id, host_id, death in db.run(_take(runs)):
                     runs[job_id] = self._write(db, runs[job_id], death, host_id)
-        self.due_at = time.monotonic() + SOON_S
+        self.due_at = time.monotonic() + self._pause
+        # Somebody may have leased the job for hours.
+        self._pause = min(2 * self._pause, LOOK_S)
 
     def _write(self, db: PostgresDriver, run: HeldRun, death: ChildDied, host_id: int) -> HeldRun:
         """Lease the job in the dead child's name and settle that; returns what the next death finds."""
