@@ -75,6 +75,9 @@ class ParallelLanes:
         """Nothing: every claimed job has a lane."""
         return ()
 
+    def let_go(self) -> None:
+        """Nothing is claimed and not started."""
+
     def busy(self) -> bool:
         """True while a body executes or its ending is not yet with the desk."""
         return len(self._free) < self._lanes

@@ -62,8 +62,9 @@ class SerialLane:
         self._locked = False
         self._unwinder = Unwinder()
         self._clerk_called = threading.Event()
-        # The holder under whom the clerk is to claim ahead, until it has.
-        self._ahead: Holder | None = None
+        self._holder = Holder(0, 0)
+        # The clerk is to claim ahead; it is at it.
+        self._wants_ahead = self._claims_ahead = False
         self._watched = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: tuple[int, asyncio.Task[Ended]] | None = None
@@ -85,6 +86,9 @@ class SerialLane:
 
     def take(self, claims: Claims, holder: Holder) -> None:
         """Run a batch to its end, or until a stop or the clerk takes the rest away."""
+        if holder != self._holder:
+            self.let_go()
+            self._holder = holder
         jobs: Sequence[Claimed] = claims.jobs
         self._locked = claims.locked
         if claims.locked and jobs:
@@ -115,7 +119,12 @@ class SerialLane:
 
     def busy(self) -> bool:
         """True while the clerk claims; bodies run inside turns."""
-        return self._ahead is not None
+        return self._wants_ahead or self._claims_ahead
+
+    def let_go(self) -> None:
+        """Give back what is not started."""
+        with self._starting:
+            self._let_go([*self._reserved])
 
     def close(self) -> None:
         """Close the event loop, if an async handler made one."""
@@ -168,7 +177,7 @@ class SerialLane:
             job = self._registry.get(claimed.name)
             run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._unwind)
         if not self._locked and not self._reserved and self._batching.ahead(claimed.name) and not self._acks(job):
-            self._ahead = holder
+            self._wants_ahead = True
             self._clerk_called.set()
         seconds = self._runs.end(run, self._execute(run, job, claimed), keep=self._desk.add)
         self._last = job
@@ -258,9 +267,11 @@ class SerialLane:
         while True:
             self._clerk_called.wait()
             self._clerk_called.clear()
-            if self._ahead is not None:
-                self._claim_ahead(self._ahead)
-                self._ahead = None
+            if self._wants_ahead:
+                # In this order: one of the two is true from the wish to its end.
+                self._claims_ahead, self._wants_ahead = True, False
+                self._claim_ahead(self._holder)
+                self._claims_ahead = False
                 self._control.wake_main()
             with self._starting:
                 executing = self._runs.executing

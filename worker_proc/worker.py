@@ -78,6 +78,7 @@ class Worker(Role):
             if not self._desk.connected:
                 self._connect()
             if not self._may_claim():
+                self._lanes.let_go()
                 self._desk.settle()
                 return _UNTRUSTED_PAUSE_S
             return self._exchange()
@@ -123,12 +124,18 @@ class Worker(Role):
 
     def drain(self) -> Closed:
         """Wait for the bodies, write every ending, and stay until told to close."""
-        while self._lanes.busy() or self._desk.pending or self._desk.holds_locks:
+        while self._is_held():
             self.control.wait(self._settle_once())
         while not self.control.told_to_close:
             self.control.wait(1.0)
         tally = self._runs.tally
         return Closed(finished=tally.finished, interrupted=tally.interrupted, abandoned=0)
+
+    def _is_held(self) -> bool:
+        # Asked first: what was claimed ahead meanwhile is let go then.
+        busy = self._lanes.busy()
+        self._lanes.let_go()
+        return busy or self._desk.pending > 0 or self._desk.holds_locks
 
     def _settle_once(self) -> float:
         try:
