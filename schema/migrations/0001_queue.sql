@@ -386,7 +386,7 @@ begin
 end $$;
 
 -- Cancel a waiting job at once, or store the request for a running one. Never waits for a row somebody else holds.
-create function stoker.cancel(p_id bigint, p_reason text default '', out result text, out state text)
+create function stoker.cancel(p_id bigint, p_reason text default '', p_notify boolean default true, out result text, out state text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
     v_job stoker.jobs;
@@ -407,7 +407,9 @@ begin
     select j.state into state from stoker.jobs j where j.id = p_id;
     if found then
         insert into stoker.cancels (job_id, reason) values (p_id, p_reason) on conflict do nothing;
-        perform pg_notify('stoker_cancel', p_id::text);
+        if p_notify then
+            perform pg_notify('stoker_cancel', p_id::text);
+        end if;
         result := 'requested';
         return;
     end if;

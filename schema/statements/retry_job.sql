@@ -25,7 +25,7 @@ forgotten as (
     delete from stoker.cancels c using back b where c.job_id = b.id
 ),
 told as materialized (
-    select pg_notify('stoker_ready', queue) from back
+    select pg_notify('stoker_ready', queue) from back where %(notify)s
 )
 -- The count is what makes PostgreSQL run `told`.
 select b.id from back b cross join (select count(*) from told) t

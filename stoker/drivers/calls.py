@@ -50,9 +50,10 @@ def promote_due(limit: int) -> Call[list[str]]:
     return Call(statement("promote_due"), {"limit": limit}, lambda rows: [row[0] for row in rows])
 
 
-def cancel(job_id: int, reason: str) -> Call[tuple[str, str | None]]:
+def cancel(job_id: int, reason: str, *, notify: bool) -> Call[tuple[str, str | None]]:
     """Cancel now or store the request: (result, state)."""
-    return Call(statement("cancel_job"), {"id": job_id, "reason": reason}, lambda rows: (rows[0][0], rows[0][1]))
+    params = {"id": job_id, "reason": reason, "notify": notify}
+    return Call(statement("cancel_job"), params, lambda rows: (rows[0][0], rows[0][1]))
 
 
 def cancel_requests(job_ids: Sequence[int]) -> Call[dict[int, str]]:
@@ -60,9 +61,10 @@ def cancel_requests(job_ids: Sequence[int]) -> Call[dict[int, str]]:
     return Call(statement("read_cancels"), {"ids": list(job_ids)}, lambda rows: {row[0]: row[1] for row in rows})
 
 
-def retry(job_id: int) -> Call[int | None]:
+def retry(job_id: int, *, notify: bool) -> Call[int | None]:
     """Put an ended job back in line; None when there is none."""
-    return Call(statement("retry_job"), {"id": job_id}, lambda rows: rows[0][0] if rows else None)
+    params = {"id": job_id, "notify": notify}
+    return Call(statement("retry_job"), params, lambda rows: rows[0][0] if rows else None)
 
 
 def job(job_id: int) -> Call[JobView | None]:

@@ -85,7 +85,7 @@ class PostgresDriver:
 
     def cancel(self, job_id: int, reason: str) -> CancelResult:
         """Cancel now or store the request."""
-        return _cancelled(job_id, *self.run(calls.cancel(job_id, reason)))
+        return _cancelled(job_id, *self.run(calls.cancel(job_id, reason, notify=self.keeping.notify)))
 
     def cancel_requests(self, job_ids: Sequence[int]) -> dict[int, str]:
         """Requests stored for these jobs."""
@@ -93,7 +93,7 @@ class PostgresDriver:
 
     def retry(self, job_id: int) -> int:
         """Put an ended job back in line."""
-        return _found(job_id, self.run(calls.retry(job_id)))
+        return _found(job_id, self.run(calls.retry(job_id, notify=self.keeping.notify)))
 
     def job(self, job_id: int) -> JobView | None:
         """One job with its attempts."""
@@ -128,11 +128,11 @@ class AsyncPostgresDriver:
 
     async def cancel(self, job_id: int, reason: str) -> CancelResult:
         """Cancel now or store the request."""
-        return _cancelled(job_id, *await self.run(calls.cancel(job_id, reason)))
+        return _cancelled(job_id, *await self.run(calls.cancel(job_id, reason, notify=self.keeping.notify)))
 
     async def retry(self, job_id: int) -> int:
         """Put an ended job back in line."""
-        return _found(job_id, await self.run(calls.retry(job_id)))
+        return _found(job_id, await self.run(calls.retry(job_id, notify=self.keeping.notify)))
 
     async def job(self, job_id: int) -> JobView | None:
         """One job with its attempts."""

@@ -180,6 +180,20 @@ def test_the_keepers_hear_of_every_enqueue_once_unless_they_are_not_to(
     assert heard(other.conn) == ([("stoker_ready", "q"), ("stoker_due", "")] if notify else [])
 
 
+@pytest.mark.parametrize("notify", [False, True])
+def test_requests_and_retries_are_told_of_unless_they_are_not_to(
+    db: Database, other: PostgresDriver, notify: bool
+) -> None:
+    ended, running = db.enqueue("n", times=2)
+    driver = PostgresDriver(db.conn, keeping=Keeping(notify=notify))
+    driver.cancel(ended, "")
+    db.driver.claim("default", 1, Holder(1, 1))
+    other.conn.execute("listen stoker_ready; listen stoker_due; listen stoker_cancel")
+    driver.cancel(running, "")
+    driver.retry(ended)
+    assert heard(other.conn) == ([("stoker_cancel", str(running)), ("stoker_ready", "default")] if notify else [])
+
+
 def test_nobody_is_told_of_a_duplicate(db: Database, other: PostgresDriver) -> None:
     db.driver.enqueue([keyed(0)])
     other.conn.execute("listen stoker_ready; listen stoker_due")
