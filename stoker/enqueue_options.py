@@ -35,7 +35,8 @@ class EnqueueOptions(TypedDict, total=False):
     `priority`: lower runs first. `run_at` (an aware time) or `delay` (seconds, "5m", a timedelta; on the database's
     clock) makes the job wait. `idempotency_key` and `tenant`: text, or a function of the payload; None on purpose means
     none. `on_conflict`: what happens if a live job holds the key: "dedupe" returns its id, "error" raises JobDuplicate,
-    "replace" updates it while it waits. `max_attempts` replaces the attempts of the job's Retry.
+    "replace" updates it while it waits and nobody has its row locked. An enqueue waits for an open transaction that has
+    stored the same key, and for nothing else. `max_attempts` replaces the attempts of the job's Retry.
     """
 
     priority: int

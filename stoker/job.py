@@ -155,7 +155,11 @@ class Job(Generic[P, R]):
     def enqueue_many(
         self, payloads: Iterable[Any], *, conn: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[int]:
-        """Store many jobs at once, all or none, and return their ids in order. The options hold for each of them."""
+        """Store many jobs at once, all or none, and return their ids in order. The options hold for each of them.
+
+        By COPY, or in one statement if they have keys. Raises JobDuplicate for on_conflict="error": then none is stored,
+        and the caller's transaction can go on.
+        """
         session = current_session()
         jobs = self._new_jobs(payloads, session.settings, options)
         return [stored.id for stored in session.run(_storing(jobs), conn=conn)] if jobs else []
