@@ -24,6 +24,12 @@ def leave(error: BaseException | None) -> None:
         os._exit(code)
 
 
+def refuse(original: int, instead: str) -> None:
+    """Raise RuntimeError in a copy: what it asks for goes over the connection of the original, whose pid this is."""
+    if os.getpid() != original:
+        raise RuntimeError(f"process {os.getpid()} is a copy of worker {original} and has no connection; use {instead}")
+
+
 def _exit_code(error: BaseException | None) -> int:
     if error is None:
         return OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from stoker.job import Job
 from stoker.registry import Registry
 from stoker.run_signal import Reason
 from stoker.shield import shielded
+from worker_proc import copies
 from worker_proc.batching import Batching
 from worker_proc.board import Phase, Word
 from worker_proc.control import Control, start_thread
@@ -60,6 +62,7 @@ class SerialLane:
         # Held while main begins a body or the clerk takes what is unstarted, so that each sees all of the other's step.
         self._starting = threading.Lock()
         self._locked = False
+        self._pid = os.getpid()
         self._unwinder = Unwinder()
         self._clerk_called = threading.Event()
         self._holder = Holder(0, 0)
@@ -106,6 +109,7 @@ class SerialLane:
     def lease(self, run: Run) -> None:
         """Turn the row lock of the executing job into a lease, if it has one (its own thread). Raises Aborted."""
         if self._locked:
+            copies.refuse(self._pid, "a fencing token that was read before the fork")
             with shielded, self._starting:
                 self._let_go([*self._reserved])
                 self._lease([run])
