@@ -66,11 +66,16 @@ class Cancelling:
         here = self._host_id()
         for request in requests:
             # A full pipe: the request persists, and so do we, a second later.
-            if request.state == "running" and request.host == here and self._outgoing.clear:
+            if _may_run_on(here, request) and self._outgoing.clear:
                 self._outgoing.tell(_to_supervisor(request))
         idle = [request for request in requests if request.state != "running"]
         if idle:
             db.run(_end_idle(idle))
+
+
+def _may_run_on(host: int, request: Request) -> bool:
+    # Who holds a job by a row lock is not in its row: the supervisor knows whether one of its lanes does.
+    return request.state == "ready" or (request.state == "running" and request.host == host)
 
 
 def _to_supervisor(request: Request) -> Message:

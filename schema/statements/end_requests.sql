@@ -1,7 +1,7 @@
 -- Who: every keeper: cancels jobs that wait with a request, forgets requests whose job is gone. Locks: as cancel_job, then cancels rows.
--- Index: jobs_pkey, cancels_pkey.
+-- Index: jobs_pkey, cancels_pkey. Tells nobody: a keeper would hear of its own request again, for as long as somebody has the row locked.
 with cancelled as materialized (
-    select c.result from unnest(%(waiting)s::bigint[], %(reasons)s::text[]) as g (id, reason), lateral stoker.cancel(g.id, g.reason) c
+    select c.result from unnest(%(waiting)s::bigint[], %(reasons)s::text[]) as g (id, reason), lateral stoker.cancel(g.id, g.reason, false) c
 ),
 forgotten as (
     delete from stoker.cancels c

@@ -18,6 +18,14 @@ def queue(database_url: str) -> Iterator[Queue]:
 
 
 @pytest.fixture
+def rival(database_url: str) -> Iterator[Queue]:
+    """Another connection, for what one session alone cannot do to itself."""
+    rival = Queue(database_url)
+    yield rival
+    rival.close()
+
+
+@pytest.fixture
 def make_host(database_url: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
     """Makes hosts and closes them after the test."""
     hosts: list[Host] = []

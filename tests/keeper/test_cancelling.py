@@ -46,6 +46,21 @@ def test_a_request_without_a_notification_is_found_within_a_second(host: Host, q
     boot.turn_until(lambda: boot.heard(CancelRequested) != [])
 
 
+def test_a_request_for_a_locked_job_is_told_and_seen_to_once_a_second(host: Host, queue: Queue, rival: Queue) -> None:
+    """Whose lane has it is not in the database; and what the keeper does about it must not wake the keeper."""
+    boot = host.boot()
+    boot.until_said(Ready)
+    (job_id,) = queue.add()
+    with rival.conn.transaction():
+        rival.rows("select from stoker.jobs for no key update")
+        assert queue.driver.cancel(job_id, "no longer wanted") == "requested"
+        boot.until_said(CancelRequested)
+        boot.turn_for(1.0)
+        assert set(boot.heard(CancelRequested)) == {CancelRequested(job_id, "no longer wanted")}
+        assert len(boot.heard(CancelRequested)) <= 4
+    boot.turn_until(lambda: queue.state(job_id) == "cancelled")
+
+
 def test_a_request_for_a_job_of_another_host_is_left_to_it(make_host: Callable[..., Host], queue: Queue) -> None:
     here, there = make_host("here"), make_host("there")
     boot, other = here.boot(), there.boot()
