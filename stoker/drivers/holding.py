@@ -67,14 +67,17 @@ def finish_locked(settlements: Sequence[Settlement], keeping: Keeping) -> Call[N
     ids = _ids([s.job_id for s in settlements])
     if not keeping.done:
         return Call(statement("drop_locked"), {"ids": ids}, _nothing)
-    results = [s.result for s in settlements]
-    params = {"ids": ids, "results": None if results.count(None) == len(results) else results}
-    return Call(statement("finish_locked"), params, _nothing)
+    return Call(statement("finish_locked"), {"ids": ids, "results": _results(settlements)}, _nothing)
 
 
 def _ids(ids: Iterable[int]) -> str:
     # An array as text: psycopg dumps a list item by item, which costs more than all the rest of a short job.
     return f"{{{','.join(map(str, ids))}}}"
+
+
+def _results(settlements: Sequence[Settlement]) -> list[str | None] | None:
+    results = [s.result for s in settlements]
+    return None if results.count(None) == len(results) else results
 
 
 def _nothing(rows: Rows) -> None:
@@ -84,9 +87,9 @@ def _nothing(rows: Rows) -> None:
 def settle_done(settlements: Sequence[Settlement], keeping: Keeping) -> Call[list[Settled]]:
     """Record runs that returned."""
     params = {
-        "ids": [s.job_id for s in settlements],
-        "run_nos": [s.run_no for s in settlements],
-        "results": [s.result for s in settlements],
+        "ids": _ids([s.job_id for s in settlements]),
+        "run_nos": _ids([s.run_no for s in settlements]),
+        "results": _results(settlements),
         "keep": keeping.done,
     }
     return Call(statement("settle_done"), params, _read_settled)
