@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import threading
@@ -12,12 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from stoker import logs
-from stoker.body import Ended, run_async, run_sync
-from stoker.context import Ctx
 from stoker.drivers.base import Claimed, Holder
 from stoker.job import Job
 from stoker.registry import Registry
-from stoker.run_signal import Reason
 from stoker.shield import shielded
 from worker_proc import copies
 from worker_proc.batching import Batching
@@ -25,9 +21,9 @@ from worker_proc.board import Phase, Word
 from worker_proc.control import Control, start_thread
 from worker_proc.desk import Claims, Desk
 from worker_proc.desk_connection import DeskClosed
+from worker_proc.executor import Executor
 from worker_proc.linux import boottime_ns
 from worker_proc.runs import Run, Runs
-from worker_proc.unwind import Unwinder
 
 # A head that runs longer than this keeps nobody waiting: its row lock becomes a lease, what is behind it is let go.
 LONG_NS: Final = 20_000_000
@@ -63,18 +59,16 @@ class SerialLane:
         self._starting = threading.Lock()
         self._locked = False
         self._pid = os.getpid()
-        self._unwinder = Unwinder()
+        self._executor = Executor(registry)
         self._clerk_called = threading.Event()
         self._holder = Holder(0, 0)
         # The clerk is to claim ahead; it is at it.
         self._wants_ahead = self._claims_ahead = False
         self._watched = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: tuple[int, asyncio.Task[Ended]] | None = None
 
     def start(self) -> None:
         """Take over the unwinding signal and start the clerk. Main thread only."""
-        self._unwinder.install()
+        self._executor.install()
         # A body that computes would let the clerk wait 5 ms each time it needs the interpreter.
         sys.setswitchinterval(SWITCH_S)
         start_thread(self._clerk, "stoker-clerk")
@@ -131,14 +125,12 @@ class SerialLane:
             self._let_go([*self._reserved])
 
     def close(self) -> None:
-        """Close the event loop, if an async handler made one."""
-        if self._loop is not None:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+        """Give back what the bodies needed."""
+        self._executor.close()
 
     def run_coroutine(self, coroutine: Any) -> Any:
         """Run an async hook on the loop that async handlers use."""
-        return self._event_loop().run_until_complete(coroutine)
+        return self._executor.run_coroutine(coroutine)
 
     def _accepting(self) -> bool:
         return not self._control.stopping and self._control.board[Word.PHASE] == Phase.RUNNING
@@ -179,44 +171,15 @@ class SerialLane:
                 return False
             claimed = self._reserved.popleft()
             job = self._registry.get(claimed.name)
-            run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._unwind)
+            run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._executor.unwind)
         if not self._locked and not self._reserved and self._batching.ahead(claimed.name) and not self._acks(job):
             self._wants_ahead = True
             self._clerk_called.set()
-        seconds = self._runs.end(run, self._execute(run, job, claimed), keep=self._desk.add)
+        seconds = self._runs.end(run, self._executor.execute(run, job), keep=self._desk.add)
         self._last = job
         if job is not None:
             self._batching.observe(claimed.name, seconds)
         return True
-
-    def _execute(self, run: Run, job: Job[..., Any] | None, claimed: Claimed) -> Ended | None:
-        if job is None:
-            return None
-        if job.is_async:
-            return self._execute_async(run, job)
-        self._unwinder.name(run.token)
-        return run_sync(job, claimed, Ctx(claimed=claimed, run=run), self._registry, gate=self._unwinder)
-
-    def _execute_async(self, run: Run, job: Job[..., Any]) -> Ended:
-        loop = self._event_loop()
-        task = loop.create_task(run_async(job, run.claimed, Ctx(claimed=run.claimed, run=run), self._registry))
-        self._task = run.token, task
-        try:
-            return loop.run_until_complete(task)
-        except asyncio.CancelledError as error:
-            # Cancelled before its first step, so the body could not say it itself.
-            return Ended(False, None, error)
-        finally:
-            self._task = None
-
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop
-
-    def _cancel(self, token: int) -> None:
-        if self._task is not None and self._task[0] == token:
-            self._task[1].cancel()
 
     def _let_go(self, unstarted: Sequence[Claimed]) -> None:
         self._reserved.clear()
@@ -238,7 +201,7 @@ class SerialLane:
 
     def look(self, now: int) -> int:
         """Call the clerk when the head runs long; returns when it will have."""
-        if self._unwinder.strike_again():
+        if self._executor.strike_again():
             return now + LONG_NS
         # Said before looking: main reserves first and then asks whether we watch, so one of us sees the other.
         self._watched = False
@@ -256,14 +219,6 @@ class SerialLane:
             return now + LONG_NS
         head = executing[0]
         return head.started + int(self._batching.patience(head.claimed.name) * 1e9)
-
-    def _unwind(self, run: Run, reason: Reason) -> None:
-        if run.job is None:
-            return
-        if run.job.is_async:
-            self._event_loop().call_soon_threadsafe(self._cancel, run.token)
-        else:
-            self._unwinder.strike(run.token, reason)
 
     # On the clerk's thread
 
