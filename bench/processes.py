@@ -29,6 +29,8 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, out of reach of the terminal's Ctrl-C, that gets `dies_by` with us."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("STOKER_")}
+    # An installed package has its bytecode: compiling it anew at every start would be measured as ours.
+    plain.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.Popen(
         command,
         cwd=cwd,
