@@ -157,8 +157,8 @@ class Job(Generic[P, R]):
     ) -> list[int]:
         """Store many jobs at once, all or none, and return their ids in order. The options hold for each of them.
 
-        By COPY, or in one statement if they have keys. Raises JobDuplicate for on_conflict="error": then none is stored,
-        and the caller's transaction can go on.
+        By COPY, or in one statement if they have keys. Raises JobDuplicate for on_conflict="error": then none is
+        stored, and the caller's transaction can go on.
         """
         session = current_session()
         jobs = self._new_jobs(payloads, session.settings, options)

@@ -16,7 +16,7 @@ LIVE_STATES: tuple[State, ...] = ("ready", "delayed", "running", "suspended", "b
 FINISHED_STATES: tuple[State, ...] = ("done", "dead", "cancelled")
 
 
-class NewJob(Struct, frozen=True, kw_only=True):
+class NewJob(Struct, frozen=True, kw_only=True, gc=False):
     """A job to enqueue. `payload` is a JSON object as text.
 
     `run_at` (aware) or `delay` (seconds, on the database's clock) makes it wait.
@@ -34,7 +34,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     on_conflict: OnConflict = "dedupe"
 
 
-class Enqueued(Struct, frozen=True):
+class Enqueued(Struct, frozen=True, gc=False):
     """`created` is False when a live job with the same key was returned instead."""
 
     id: int
