@@ -1,5 +1,6 @@
 """stoker.enqueue and its kin when several connections, or other languages, use them."""
 
+import asyncio
 import json
 import random
 import threading
@@ -12,10 +13,10 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from stoker.database import connect
+from stoker.database import connect, connect_async
 from stoker.drivers.base import Enqueued, Holder, NewJob, OnConflict
 from stoker.drivers.calls import Keeping
-from stoker.drivers.postgres import PostgresDriver
+from stoker.drivers.postgres import AsyncPostgresDriver, PostgresDriver
 from stoker.errors import JobDuplicate
 from stoker.sql import statement
 from tests.side_table import Database
@@ -241,6 +242,23 @@ def test_very_many_jobs_of_one_call_are_delayed_by_the_databases_clock(
         else:
             assert view.run_at == (job.run_at if job.run_at and job.run_at > now else None)
         assert view.state == ("delayed" if view.run_at else "ready")
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 100])
+@pytest.mark.parametrize("keys", [False, True])
+def test_the_async_driver_stores_the_same(db: Database, keys: bool, count: int, in_transaction: bool) -> None:
+    jobs = [keyed(n, f"k{n}") if keys else NewJob(name="n", queue="q", payload="{}") for n in range(count)]
+
+    async def enqueue() -> list[Enqueued]:
+        conn = await connect_async(db.url, name="async")
+        async with conn, conn.transaction() if in_transaction else nullcontext():
+            return await AsyncPostgresDriver(conn).enqueue(jobs)
+
+    stored = asyncio.run(enqueue())
+    assert all(one.created for one in stored)
+    live = db.driver.jobs(queue="q", name=None, state=[], limit=200, before=None)
+    assert [view.id for view in reversed(live)] == [one.id for one in stored]
 
 
 def test_many_jobs_leave_nothing_behind(db: Database) -> None:
