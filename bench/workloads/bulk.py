@@ -57,7 +57,7 @@ def _floor(rig: Rig, count: int) -> float:
     began = time.monotonic_ns()
     with rig.db.conn.cursor().copy(COPY) as copy:
         for start in range(0, count, LINES):
-            copy.write("".join(map(_line, range(start, min(start + LINES, count)), payloads[start : start + LINES])))
+            copy.write("".join(map(_line, range(start + 1, count + 1), payloads[start : start + LINES])))
     return count / ((time.monotonic_ns() - began) / 1e9)
 
 
