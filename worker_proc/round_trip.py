@@ -44,12 +44,12 @@ def compose(
     calls = _settle(ended, locked=locked, keep=keep, holder=holder, keeping=keeping)
     # A BEGIN inside the implicit transaction of a pipeline would leave what came before uncommitted.
     explicit = bool(locked) or (bool(calls) and claim is not None and claim.by_lock)
-    if claim is None and keeping.notify and locked - {one.job_id for one in ended} - set(keep):
-        # Nobody else is told that a row lock is gone, and this worker does not come back for the row at once.
-        calls.append(enqueueing.notify_ready([queue]))
     if explicit:
         calls = [*calls, COMMIT] if locked else [BEGIN, *calls, COMMIT]
     if claim is None:
+        if keeping.notify and locked - {one.job_id for one in ended} - set(keep):
+            # Nobody else is told that a row lock is gone, and this worker does not come back for the row at once.
+            calls.append(enqueueing.notify_ready([queue]))
         return calls
     if claim.by_lock:
         return [*calls, BEGIN, holding.lock(queue, claim.limit, after=claim.after)]
