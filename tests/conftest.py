@@ -27,7 +27,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("stoker")
 
 _ROOT = "TEST_PG_ROOT"
-_TABLES = ("jobs", "finished", "attempts", "cancels", "hosts", "queues")
+_TABLES = ("jobs", "finished", "attempts", "cancels", "suspects", "hosts", "queues")
 
 
 def pytest_configure(config: pytest.Config) -> None:

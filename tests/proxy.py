@@ -81,13 +81,16 @@ class Proxy:
 
     def _forward(self, source: socket.socket) -> None:
         try:
-            data = source.recv(65536)
+            data = self._read(source)
             if data:
                 self._pairs[source].sendall(data)
                 return
         except OSError:
             pass
         self._close(source)
+
+    def _read(self, source: socket.socket) -> bytes:
+        return source.recv(65536)
 
     def _close(self, source: socket.socket) -> None:
         other = self._pairs.pop(source)

@@ -143,9 +143,7 @@ class Desk:
                 return self._send(batch, claim, keep)
             except REFUSED:
                 # One ending that PostgreSQL refuses spoils the batch; written alone it becomes that job's error.
-                self._call([ROLLBACK])
-                self._regain_leases(keep)
-                batch = self._regain(batch)
+                batch = self._regain(batch, keep, after=[ROLLBACK])
                 settled = self._connection.call(lambda driver: driver.settle(batch))
                 self._report_lost(batch, settled)
                 batch = []
@@ -184,24 +182,24 @@ class Desk:
             self._doubt_until = time.monotonic() + DOUBT_S
             raise
 
-    def _regain(self, batch: list[Settlement]) -> list[Settlement]:
-        """Lease the rows of endings that lost their locks; those that somebody else took meanwhile are left to them."""
-        adrift = {one.job_id: one.run_no for one in batch if one.job_id in self._adrift}
-        if not adrift:
+    def _regain(
+        self, batch: list[Settlement], keep: Sequence[Claimed] = (), *, after: Sequence[Call[Any]] = ()
+    ) -> list[Settlement]:
+        """Lease rows that lost their locks, in one round trip with `after`: in between others may take them.
+
+        Returns the endings that are still ours to write: a row that somebody else took meanwhile is left to them.
+        """
+        ended = {one.job_id: one.run_no for one in batch if one.job_id in self._adrift}
+        adrift = ended | {one.id: one.run_no for one in keep if one.id in self._adrift}
+        if not adrift and not after:
             return batch
-        regained = self._lease_again(adrift)
-        if gone := adrift.keys() - regained:
+        calls = [*after, holding.lease_again(adrift, self._holder)]
+        regained: set[int] = self._call(calls)[-1]
+        gone = ended.keys() - regained
+        self._adrift -= ended.keys() | regained
+        if gone:
             log.warning("worker.locks_lost", jobs=len(gone))
         return [one for one in batch if one.job_id not in gone]
-
-    def _regain_leases(self, keep: Sequence[Claimed]) -> None:
-        if adrift := {one.id: one.run_no for one in keep if one.id in self._adrift}:
-            self._adrift |= adrift.keys() - self._lease_again(adrift)
-
-    def _lease_again(self, run_nos: dict[int, int]) -> set[int]:
-        regained: set[int] = self._call([holding.lease_again(run_nos, self._holder)])[0]
-        self._adrift -= run_nos.keys()
-        return regained
 
     def _take(self) -> list[Settlement]:
         batch = []

@@ -1,0 +1,81 @@
+"""A supervisor that serves short jobs, and what its tests ask of it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stoker.drivers.base import NewJob
+from tests.effects import Effects
+from tests.processes import Supervisor, running
+from tests.side_table import Database
+from tests.support import until
+
+
+class Stage:
+    """Supervisor, database and effects of one or more tests."""
+
+    def __init__(self, supervisor: Supervisor, db: Database, effects: Effects, *, workers: int) -> None:
+        self.supervisor = supervisor
+        self.db = db
+        self.effects = effects
+        self.workers = workers
+
+    def put(self, *payloads: dict[str, Any], name: str = "short", keys: str = "", **options: Any) -> list[int]:
+        """All at once, in this order, with consecutive ids."""
+        jobs = [
+            NewJob(
+                name=name,
+                queue="default",
+                payload=json.dumps(one),
+                idempotency_key=f"{keys}{at}" if keys else None,
+                **options,
+            )
+            for at, one in enumerate(payloads)
+        ]
+        ids = [stored.id for stored in self.db.driver.enqueue(jobs)]
+        assert ids == list(range(ids[0], ids[0] + len(ids)))
+        return ids
+
+    def warm(self, name: str = "short") -> None:
+        """Until every worker holds jobs of that name by row locks."""
+        self.effects.forget()
+
+        def all_do() -> bool:
+            jobs = self.put(*[*[{}] * 19, {"do": "look"}] * 2 * self.workers, name=name)
+            self.db.until_all_done(jobs)
+            return len({one.pid for one in self.effects.all() if one.what == "locked"}) >= self.workers
+
+        until(all_do)
+        self.effects.forget()
+
+    def until_none_is_left(self) -> None:
+        """Until the queue is empty."""
+        until(lambda: self.db.conn.execute("select id, state, payload, error from stoker.jobs limit 5").fetchall() == [])
+
+    def transactions(self) -> int:
+        """How many transactions of workers are open."""
+        return int(
+            self.db.one(
+                "select count(*) from pg_stat_activity where datname = current_database()"
+                " and application_name like 'stoker: worker%%' and state <> 'idle'"
+            )
+        )
+
+    def column(self, query: Any, *params: Any) -> set[Any]:
+        """The values of the only column, or the rows."""
+        rows = self.db.conn.execute(query, params).fetchall()
+        return {row[0] if len(row) == 1 else row for row in rows}
+
+
+@contextmanager
+def staged(directory: Path, db: Database, *, workers: int = 1, warm: bool = True, **env: str) -> Iterator[Stage]:
+    """A stage that is ready, its workers knowing by experience that the jobs are short."""
+    effects = Effects(directory)
+    env = {"STOKER_APP": "tests.short_jobs", "STOKER_QUEUES": f"default={workers}", **effects.env, **env}
+    with running(directory, env.pop("url", db.url), env) as supervisor:
+        stage = Stage(supervisor, db, effects, workers=workers)
+        if warm:
+            stage.warm()
+        yield stage

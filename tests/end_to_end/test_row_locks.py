@@ -1,0 +1,190 @@
+"""Short jobs held by a row lock alone: what others see of them, and how those of one batch end."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from stoker.drivers.base import NewJob
+from tests.end_to_end.short_stage import Stage, staged
+from tests.side_table import Database
+from tests.support import scaled, until
+
+
+@pytest.fixture(scope="module")
+def running_stage(worker_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One supervisor with two workers for all tests that leave it in good health."""
+    with closing(Database(worker_database)) as db:
+        db.conn.execute("truncate stoker.jobs, stoker.finished, stoker.attempts, stoker.cancels, stoker.hosts")
+        with staged(tmp_path_factory.mktemp("stage"), db, workers=2, STOKER_KILL_AFTER="1s") as stage:
+            yield stage
+
+
+@pytest.fixture
+def stage(running_stage: Stage) -> Stage:
+    running_stage.warm()
+    return running_stage
+
+
+class TestHolding:
+    """What a lock alone looks like from outside, and when it becomes a lease."""
+
+    def test_nothing_is_written_and_nobody_gets_it(self, stage: Stage) -> None:
+        jobs = stage.put(*[{}, {"do": "look"}] * 100)
+        stage.db.until_all_done(jobs)
+        how = stage.effects.said(*jobs)
+        assert set(how) <= {"locked", "leased"}
+        assert how["locked"] > how["leased"]
+        assert set(stage.effects.times("start", jobs).values()) == {1}
+        assert stage.column("select attempt, crashes from stoker.finished where id = any(%s)", jobs) == {(1, 0)}
+        until(lambda: stage.transactions() == 0)
+
+    def test_one_that_runs_on_is_leased_and_what_was_behind_it_runs_elsewhere(self, stage: Stage) -> None:
+        long, *behind = stage.put({"do": "hold"}, *[{}] * 30)
+        stage.db.until_all_done(behind)
+        until(lambda: stage.db.state(long) == "running")
+        number = stage.db.one("select run_no from stoker.jobs where id = %s", long)
+        until(lambda: stage.transactions() == 0)
+        assert stage.effects.said(long) == {"locked": 1, f"run {number}": 1}
+        assert not stage.effects.times("end")[long]
+        stage.effects.release(long)
+        assert stage.db.until_state(long, "done").attempt == 1
+        assert stage.db.job(long).run_no == number
+        assert set(stage.effects.times("start", [long, *behind]).values()) == {1}
+
+    def test_who_reads_the_fencing_token_has_a_lease(self, stage: Stage) -> None:
+        jobs = stage.put(*[{"do": "number"}, {}, {}] * 20)
+        stage.db.until_all_done(jobs)
+        how = stage.effects.said(*jobs[::3])
+        assert set(how) <= {"locked", "leased", "token"}
+        assert (how["token"], how["locked"] > 0) == (20, True)
+        assert set(stage.effects.times("start", jobs).values()) == {1}
+
+    def test_a_copy_of_the_worker_leaves_the_connection_alone(self, stage: Stage) -> None:
+        ready = len(stage.supervisor.events("worker.ready"))
+        jobs = stage.put(*[{}, {"do": "fork_and_ask"}] * 5)
+        stage.db.until_all_done(jobs)
+        assert stage.effects.said(*jobs)["locked"] > 0
+        assert set(stage.effects.times("start", jobs).values()) == {1}
+        assert "worker.settle_postponed" not in stage.supervisor.log
+        assert len(stage.supervisor.events("worker.ready")) == ready
+
+    def test_leases_where_they_are_asked_for(self, stage: Stage) -> None:
+        mixed = [NewJob(name=name, queue="default", payload='{"do": "look"}') for name in ("short", "leased")]
+        jobs = [stored.id for stored in stage.db.driver.enqueue(mixed * 50)]
+        stage.db.until_all_done(jobs)
+        assert stage.effects.said(*jobs[1::2]) == {"leased": 50}
+        assert set(stage.effects.times("start", jobs).values()) == {1}
+
+    @pytest.mark.parametrize("name", ["each", "together"])
+    def test_a_completion_is_visible_to_the_next_body_if_asked_for(self, stage: Stage, name: str) -> None:
+        def some_are_locked() -> bool:
+            jobs = stage.put(*[{}] * 100, name=name)
+            stage.db.until_all_done(jobs)
+            return stage.effects.said(*jobs)["locked"] > 0
+
+        until(some_are_locked)
+        unwritten = sum(one.what == "unwritten" for one in stage.effects.all())
+        assert bool(unwritten) == (name == "together")
+
+
+class TestHoldingTheGil:
+    """Nobody can make a lock a lease while one C call has the interpreter."""
+
+    def test_the_transaction_lasts_as_long_and_then_all_goes_on(self, stage: Stage) -> None:
+        long, *behind = stage.put({"do": "gil", "s": 1}, *[{"do": "look"}] * 10)
+        until(lambda: stage.effects.said(long)["locked"])
+        assert stage.transactions() >= 1
+        stage.db.until_all_done([long, *behind])
+        assert set(stage.effects.times("start", [long, *behind]).values()) == {1}
+        until(lambda: stage.transactions() == 0)
+        assert stage.db.job(long).attempt == 1
+
+    def test_its_hard_timeout_blames_it(self, stage: Stage) -> None:
+        stage.warm("limited")
+        before, job, behind = stage.put({}, {"do": "gil", "s": 60}, {}, name="limited", max_attempts=1)
+        view = stage.db.until_state(job, "dead")
+        stage.db.until_all_done([before, behind])
+        assert stage.effects.said(job) == {"locked": 1}
+        assert (view.error["code"], view.attempt, view.crashes) == ("STOKER_JOB_TIMEOUT", 1, 0)
+        assert stage.effects.times("start")[job] == 1
+        assert stage.column("select crashes from stoker.finished where id = any(%s)", [before, behind]) == {0}
+
+    def test_a_cancel_request_ends_it(self, stage: Stage) -> None:
+        (job,) = stage.put({"do": "gil", "s": 60})
+        until(lambda: stage.effects.said(job)["locked"])
+        assert stage.db.driver.cancel(job, "no longer wanted") == "requested"
+        view = stage.db.until_state(job, "cancelled")
+        assert (stage.effects.times("start")[job], view.crashes) == (1, 0)
+        until(lambda: stage.db.one("select count(*) from stoker.cancels") == 0)
+
+
+class TestBatches:
+    """Whatever a job of a batch does or becomes, nobody waits for its row, and its neighbours end as they should."""
+
+    @pytest.fixture
+    def refusing(self, stage: Stage) -> Iterator[None]:
+        """A result that PostgreSQL does not take."""
+        stage.db.conn.execute("alter table stoker.finished add constraint refuses check (result <> '\"refused\"')")
+        yield
+        stage.db.conn.execute("alter table stoker.finished drop constraint refuses")
+
+    def test_every_ending_at_once(self, stage: Stage, refusing: None) -> None:
+        cases = [{}, {"do": "answer", "answer": {"a": 1}}, {"do": "fail"}, {"do": "answer", "answer": "refused"}]
+        cases += [{"do": "number"}]
+        for _ in range(scaled(2, 50)):
+            ids = stage.put(*cases * 5)
+            stage.until_none_is_left()
+            plain, answers, failing, refused, numbered = (ids[at::5] for at in range(5))
+            good = plain + answers + numbered
+            assert {stage.db.state(job) for job in good + failing} == {"done"}
+            assert [stage.db.job(job).result for job in answers] == [{"a": 1}] * 5
+            assert {stage.db.job(job).attempt for job in failing} == {2}
+            for view in map(stage.db.job, refused):
+                assert (view.state, view.error["type"], view.attempt) == ("dead", "CheckViolation", 1)
+            starts = stage.effects.times("start", ids)
+            # A refused statement ends the transaction, and the other worker may be faster than the one that had the locks.
+            assert all(starts[job] - (job in failing) in (1, 2) for job in ids), starts
+            stage.warm()
+
+    @pytest.mark.parametrize(("rule", "expected"), [("dedupe", "same"), ("error", "duplicate"), ("replace", "same")])
+    def test_a_job_that_enqueues_its_own_key(self, stage: Stage, rule: str, expected: str) -> None:
+        own_key = {"do": "own_key", "rule": rule, "keys": rule}
+        ids = stage.put(*[{**own_key, "at": at} for at in range(20)], keys=rule)
+        stage.db.until_all_done(ids)
+        how = stage.effects.said(*ids)
+        assert set(how) <= {"locked", "leased", expected}
+        assert (how[expected], how["locked"] > 0) == (20, True)
+        assert set(stage.effects.times("start", ids).values()) == {1}
+        assert stage.db.one("select count(*) from stoker.jobs") == 0
+
+    @pytest.mark.parametrize("fails", [False, True])
+    @pytest.mark.parametrize("offset", [-1, 0, 1])
+    def test_cancelling_within_the_batch(self, stage: Stage, offset: int, fails: bool) -> None:
+        victim = {"do": "fail", "attempts": 100} if fails else {}
+        trio = [{}, {"do": "cancel", "offset": offset, "fails": fails and offset == 0}, {}]
+        if offset:
+            trio[1 + offset] = victim
+        ids = stage.put(*trio * 8)
+        stage.until_none_is_left()
+        victims = ids[1 + offset :: 3]
+        assert {stage.db.state(job) for job in ids if job not in victims} == {"done"}
+        how = stage.effects.said(*ids[1::3])
+        assert set(how) <= {"locked", "leased", "requested", "cancelled", "ended"}
+        assert how["locked"] > 0
+        for job in victims:
+            # A body that returned is done; what would have been tried again is not.
+            state = "done" if stage.effects.times("end")[job] else "cancelled"
+            assert stage.db.state(job) == state
+        until(lambda: stage.db.one("select count(*) from stoker.cancels") == 0)
+
+    def test_a_job_that_asks_about_itself(self, stage: Stage) -> None:
+        ids = stage.put(*[{"do": "ask"}, *[{}] * 9] * 20)[::10]
+        stage.until_none_is_left()
+        how = stage.effects.said(*ids)
+        assert how["not retried"] == 20
+        assert how["seen ready"] + how["seen running"] == 20 and how["seen ready"] > 0
+        children = [int(what.split()[1]) for what in how if re.match(r"child \d+", what)]
+        assert len(children) == 20 and {stage.db.state(child) for child in children} == {"done"}
+        assert set(stage.effects.times("start", ids).values()) == {1}
