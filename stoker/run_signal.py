@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -33,7 +32,7 @@ class RunSignal:
 
     def __init__(self) -> None:
         self._reasons: list[Reason] = []
-        self._listeners: deque[Callable[[], object]] = deque()
+        self._listeners: list[Callable[[], object]] = []
 
     @property
     def aborted(self) -> bool:
@@ -108,7 +107,7 @@ class RunSignal:
     def _tell_listeners(self) -> None:
         while True:
             try:
-                fn = self._listeners.popleft()
+                fn = self._listeners.pop(0)
             except IndexError:
                 return
             try:

@@ -47,6 +47,8 @@ def judge(
         return None
     if job is None or ended is None:
         return postpone(claimed)
+    if ended.returned and ended.value is None:
+        return Settlement(job_id=claimed.id, run_no=claimed.run_no, outcome="completed", started_ago=elapsed)
     if ended.returned:
         return _settlement(claimed, "completed", elapsed, result=_result(claimed, ended, settings))
     match strongest(reasons):
@@ -99,8 +101,6 @@ def _record(ended: Ended) -> dict[str, Any] | None:
 
 
 def _result(claimed: Claimed, ended: Ended, settings: Settings) -> str | None:
-    if ended.value is None:
-        return None
     text, problem = encode_result(ended.value, limit=settings.max_result)
     if problem is not None:
         _log.warning("job.result_not_stored", job_id=claimed.id, job=claimed.name, problem=problem)

@@ -155,6 +155,7 @@ class Slot:
         self._lanes_at = offset + _LANES_AT
         self._counters_at = offset + _COUNTERS_AT
         self._buckets_at = offset + _BUCKETS_AT
+        self._in_flight_at = offset + int(SlotWord.IN_FLIGHT)
         self._duration_sum_at = offset + int(SlotWord.DURATION_SUM_US)
         self._duration_count_at = offset + int(SlotWord.DURATION_COUNT)
 
@@ -175,6 +176,10 @@ class Slot:
         self[SlotWord.STATE] = SlotState.STARTING
 
     # Lanes: the job id is written last and cleared first, so a reader never pairs an id with another body's facts.
+
+    def set_in_flight(self, bodies: int) -> None:
+        """Say how many bodies execute."""
+        self._words[self._in_flight_at] = bodies
 
     def fill_lane(self, lane: int, job_id: int, run_no: int, started: int, soft: int, hard: int) -> None:
         """Say which body this lane executes."""
@@ -224,11 +229,11 @@ class Slot:
 
     def count(self, outcome: str, name_index: int, *, by: int = 1) -> None:
         """Add to one counter (child only)."""
-        self._words[self._counter(outcome, name_index)] += by
+        self._words[self._counters_at + _ROW_OF[outcome] + name_index] += by
 
     def counter(self, outcome: str, name_index: int) -> int:
         """Read one counter."""
-        return self._words[self._counter(outcome, name_index)]
+        return self._words[self._counters_at + _ROW_OF[outcome] + name_index]
 
     def counters(self) -> Iterator[tuple[int, int, int]]:
         """(outcome index, name index, value) of every counter that is not 0."""
@@ -248,6 +253,3 @@ class Slot:
         """Observations per bucket, the last one above every bound."""
         start = self._buckets_at
         return list(self._words[start : start + len(BUCKETS) + 1])
-
-    def _counter(self, outcome: str, name_index: int) -> int:
-        return self._counters_at + _ROW_OF[outcome] + name_index

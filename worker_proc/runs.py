@@ -19,7 +19,7 @@ from stoker.run_signal import Reason, RunSignal
 from stoker.settings import Settings
 from stoker.verdict import OUTCOME_LABEL, judge
 from worker_proc import copies
-from worker_proc.board import OTHER, SlotWord, Word
+from worker_proc.board import OTHER, Word
 from worker_proc.control import Control
 from worker_proc.messages import Cancel
 
@@ -107,7 +107,7 @@ class Runs:
         with self._lock:
             self._executing[token] = run
             self._slot.fill_lane(lane, claimed.id, claimed.run_no, run.started, run.soft, hard)
-            self._slot[SlotWord.IN_FLIGHT] = len(self._executing)
+            self._slot.set_in_flight(len(self._executing))
         if self._draining:
             run.signal.abort("drain")
         if job and job.timeout and job.timeout < BEAT_S:
@@ -133,7 +133,7 @@ class Runs:
         with self._lock:
             slot.clear_lane(run.lane)
             del executing[run.token]
-            slot[SlotWord.IN_FLIGHT] = len(executing)
+            slot.set_in_flight(len(executing))
             if outcome is not None:
                 slot.count(outcome, self._index.get(run.claimed.name, OTHER))
                 slot.observe(elapsed)

@@ -48,7 +48,7 @@ class Holder(Struct, frozen=True):
     claim_no: int
 
 
-class Claimed(Struct, frozen=True):
+class Claimed(Struct, frozen=True, gc=False):
     """A job as its claim returned it; `payload` is still text. `run_no` is the fence of every later write.
 
     `pos` is its place in line within its priority.
@@ -68,7 +68,7 @@ class Claimed(Struct, frozen=True):
     pos: int = 0
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     """How one run ended. `delay` in seconds; `error` a JSON object; `result` JSON text or None."""
 
     job_id: int
@@ -81,7 +81,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     started_ago: float = 0.0
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """A settlement that was accepted; `state` is what the job became. One that is missing was fenced off."""
 
     job_id: int
