@@ -93,8 +93,10 @@ def nap(payload: dict, ctx: Ctx) -> None:
 
 
 def gil(payload: dict, ctx: Ctx) -> None:
-    """One C call that no thread of this process runs beside and no signal ends."""
+    """One C call that no thread of this process runs beside and no signal ends, in the first of its attempts."""
     effect(ctx, hold_on(ctx))
+    if ctx.attempt > payload.get("attempts", 100):
+        return
     sample = 1_000_000
     began = time.thread_time()
     sum(itertools.repeat(1, sample))
@@ -115,18 +117,14 @@ def die(payload: dict, ctx: Ctx) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def leave_a_daemon_and_die(payload: dict, ctx: Ctx) -> None:
+def leave_a_daemon(payload: dict, ctx: Ctx) -> None:
     """A process that left group and session keeps everything open that its worker had."""
-    if ctx.attempt > 1:
-        return
     if (child := os.fork()) == 0:
         os.setsid()
         if os.fork() == 0:
             time.sleep(60)
         os._exit(0)
     os.waitpid(child, 0)
-    effect(ctx, hold_on(ctx))
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def fork_and_ask(payload: dict, ctx: Ctx) -> None:
@@ -180,7 +178,7 @@ def ask(payload: dict, ctx: Ctx) -> None:
 _DOINGS: dict[str, Callable[[dict, Ctx], Any]] = {
     doing.__name__: doing
     for doing in (
-        *(nothing, answer, look, number, hold, nap, gil, fail, die, leave_a_daemon_and_die, fork_and_ask),
+        *(nothing, answer, look, number, hold, nap, gil, fail, die, leave_a_daemon, fork_and_ask),
         *(own_key, cancel, ask),
     )
 }

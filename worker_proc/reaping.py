@@ -21,6 +21,8 @@ from worker_proc.suspects import Suspects
 PAGE: Final = 500
 # A death may be reported a moment after the child's slot is empty.
 STRAY_S: Final = 5.0
+# How long the session of a dead worker may take to end before its claims are given back all the same.
+BACKEND_S: Final = 1.0
 # PostgreSQL cuts longer names.
 _APPLICATION_NAME: Final = 63
 
@@ -82,7 +84,7 @@ class Reaping:
     def _settle(self, death: ChildDied) -> None:
         with self._link.limited() as db:
             if death.facts.backend_pid:
-                db.run(_end_backend(death.facts))
+                _end_backend(db, death.facts)
             with db.conn.transaction():
                 leased = set[int]()
                 for page in _held(db, self._host_id(), [death.claim_no]):
@@ -160,9 +162,13 @@ def hand_back(db: PostgresDriver, host_id: int, claim_nos: Collection[int]) -> i
     return jobs
 
 
-def _end_backend(facts: DeathFacts) -> Call[None]:
+def _end_backend(db: PostgresDriver, facts: DeathFacts) -> None:
+    # Not pg_terminate_backend's own wait: that looks every 100 ms only.
     params = {"pid": facts.backend_pid, "name": facts.title[:_APPLICATION_NAME]}
-    return Call(statement("end_backend"), params, lambda _: None)
+    call = Call(statement("end_backend"), params, lambda rows: bool(rows))
+    give_up_at = time.monotonic() + BACKEND_S
+    while db.run(call) and time.monotonic() < give_up_at:
+        time.sleep(0.002)
 
 
 def _held(db: PostgresDriver, host_id: int, claim_nos: Iterable[int]) -> Iterator[list[HeldRun]]:

@@ -144,7 +144,7 @@ class TestBatches:
             for view in map(stage.db.job, refused):
                 assert (view.state, view.error["type"], view.attempt) == ("dead", "CheckViolation", 1)
             starts = stage.effects.times("start", ids)
-            # A refused statement ends the transaction, and the other worker may be faster than the one that had the locks.
+            # A refused statement ends the transaction, and the other worker may be faster than who had the locks.
             assert all(starts[job] - (job in failing) in (1, 2) for job in ids), starts
             stage.warm()
 
