@@ -14,7 +14,7 @@ from stoker import logs
 from stoker.drivers import holding
 from stoker.drivers.base import Claimed, Holder, Settled, Settlement
 from stoker.drivers.calls import Call, Keeping
-from stoker.drivers.postgres import REFUSED
+from stoker.drivers.postgres import REFUSED, PostgresDriver
 from stoker.settings import Settings
 from stoker.sql import statement
 from worker_proc.control import Control
@@ -144,7 +144,7 @@ class Desk:
             except REFUSED:
                 # One ending that PostgreSQL refuses spoils the batch; written alone it becomes that job's error.
                 batch = self._regain(batch, keep, after=[ROLLBACK])
-                settled = self._connection.call(lambda driver: driver.settle(batch))
+                settled = self._connection.call(lambda driver: _settle_singly(driver, batch))
                 self._report_lost(batch, settled)
                 batch = []
                 return self._send(batch, claim, ())
@@ -224,6 +224,12 @@ class Desk:
         for one in batch:
             if (one.job_id, one.run_no) not in accepted:
                 self._on_lost(one)
+
+
+def _settle_singly(driver: PostgresDriver, batch: list[Settlement]) -> list[Settled]:
+    # After a rollback psycopg deallocates every prepared statement, but behind the next one: that must not be prepared.
+    driver.conn.execute("select 1", prepare=False)
+    return driver.settle(batch)
 
 
 def _release(holder: Holder, held: list[int]) -> Call[list[int]]:
