@@ -7,9 +7,8 @@ from contextlib import nullcontext
 from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
-from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, DataError, IntegrityError
+from psycopg import AsyncConnection, Connection, DataError, IntegrityError
 from psycopg.errors import ProgramLimitExceeded, StatementTooComplex
-from psycopg.rows import tuple_row
 
 from stoker.drivers import calls, holding, storing
 from stoker.drivers.base import (
@@ -25,6 +24,7 @@ from stoker.drivers.base import (
     State,
 )
 from stoker.drivers.calls import Call, Keeping
+from stoker.drivers.sending import cursor, send, send_async
 from stoker.errors import JobNotCancellable, JobNotFound
 
 T = TypeVar("T")
@@ -42,8 +42,7 @@ class PostgresDriver:
 
     def run(self, call: Call[T]) -> T:
         """Send one call and read its answer."""
-        cursor = _cursor(self.conn).execute(call.statement, call.params)
-        return call.read(cursor.fetchall() if cursor.description else ())
+        return send(self.conn, call)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs, in order: one statement for one or for keyed ones, COPY for many."""
@@ -59,10 +58,10 @@ class PostgresDriver:
         What is not between `begin` and `commit` is one transaction.
         """
         with self.conn.pipeline():
-            cursors = [_cursor(self.conn).execute(call.statement, call.params) for call in sent]
+            answers = [cursor(self.conn).execute(call.statement, call.params) for call in sent]
         return [
-            call.read(cursor.fetchall() if cursor.description else ())
-            for call, cursor in zip(sent, cursors, strict=True)
+            call.read(answer.fetchall() if answer.description else ())
+            for call, answer in zip(sent, answers, strict=True)
         ]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -119,8 +118,7 @@ class AsyncPostgresDriver:
 
     async def run(self, call: Call[T]) -> T:
         """Send one call and read its answer."""
-        cursor = await _async_cursor(self.conn).execute(call.statement, call.params)
-        return call.read(await cursor.fetchall())
+        return await send_async(self.conn, call)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs, in order."""
@@ -138,17 +136,6 @@ class AsyncPostgresDriver:
         """One job with its attempts."""
         view = await self.run(calls.job(job_id))
         return replace(view, attempts=await self.run(calls.attempts(job_id))) if view else None
-
-
-# A caller's connection may have another row factory or cursor class; ours are always these.
-
-
-def _cursor(conn: Connection[Any]) -> Cursor[tuple[Any, ...]]:
-    return Cursor(conn, row_factory=tuple_row)
-
-
-def _async_cursor(conn: AsyncConnection[Any]) -> AsyncCursor[tuple[Any, ...]]:
-    return AsyncCursor(conn, row_factory=tuple_row)
 
 
 def _cancelled(job_id: int, result: str, state: str | None) -> CancelResult:

@@ -8,78 +8,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, OperationalError
+from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.pq import PipelineStatus, TransactionStatus
-from psycopg.rows import tuple_row
 
 from stoker.drivers import copying, enqueueing
 from stoker.drivers.base import Enqueued, NewJob
-from stoker.drivers.calls import Call
+from stoker.drivers.sending import async_cursor, cursor, send, send_async
 from stoker.sql import statement
-
-T = TypeVar("T")
 
 
 def store(conn: Connection[Any], jobs: Sequence[NewJob], *, notify: bool) -> list[Enqueued]:
     """Store jobs, in order, all or none. Raises JobDuplicate; the caller's transaction stays usable then."""
     alone = _commits_by_itself(conn)
     if len(jobs) == 1:
-        return [_send(conn, enqueueing.enqueue_one(jobs[0], notify=notify, alone=alone))]
+        return [send(conn, enqueueing.enqueue_one(jobs[0], notify=notify, alone=alone))]
     if not _can_copy(conn, jobs):
-        stored = _send(conn, enqueueing.enqueue_batch(jobs, notify=notify and not alone))
+        stored = send(conn, enqueueing.enqueue_batch(jobs, notify=notify and not alone))
     else:
         stored = _copy(conn, jobs)
         if notify and not alone:
-            _send(conn, enqueueing.notify_all(jobs))
+            send(conn, enqueueing.notify_all(jobs))
     if notify and alone:
         # They are stored: what is not heard now is found by polling.
         with suppress(OperationalError):
-            _send(conn, enqueueing.notify_all(jobs))
+            send(conn, enqueueing.notify_all(jobs))
     return stored
 
 
 def _copy(conn: Connection[Any], jobs: Sequence[NewJob]) -> list[Enqueued]:
-    ids, now = _send(conn, enqueueing.reserve_numbers(len(jobs)))
-    with _cursor(conn).copy(statement("copy_jobs")) as copy:
+    ids, now = send(conn, enqueueing.reserve_numbers(len(jobs)))
+    with cursor(conn).copy(statement("copy_jobs")) as copy:
         for block in copying.lines(jobs, ids, now):
             copy.write(block)
     return [Enqueued(job_id, True) for job_id in ids]
-
-
-def _send(conn: Connection[Any], call: Call[T]) -> T:
-    return call.read(_cursor(conn).execute(call.statement, call.params).fetchall())
 
 
 async def store_async(conn: AsyncConnection[Any], jobs: Sequence[NewJob], *, notify: bool) -> list[Enqueued]:
     """The async twin of `store`."""
     alone = _commits_by_itself(conn)
     if len(jobs) == 1:
-        return [await _send_async(conn, enqueueing.enqueue_one(jobs[0], notify=notify, alone=alone))]
+        return [await send_async(conn, enqueueing.enqueue_one(jobs[0], notify=notify, alone=alone))]
     if not _can_copy(conn, jobs):
-        stored = await _send_async(conn, enqueueing.enqueue_batch(jobs, notify=notify and not alone))
+        stored = await send_async(conn, enqueueing.enqueue_batch(jobs, notify=notify and not alone))
     else:
         stored = await _copy_async(conn, jobs)
         if notify and not alone:
-            await _send_async(conn, enqueueing.notify_all(jobs))
+            await send_async(conn, enqueueing.notify_all(jobs))
     if notify and alone:
         with suppress(OperationalError):
-            await _send_async(conn, enqueueing.notify_all(jobs))
+            await send_async(conn, enqueueing.notify_all(jobs))
     return stored
 
 
 async def _copy_async(conn: AsyncConnection[Any], jobs: Sequence[NewJob]) -> list[Enqueued]:
-    ids, now = await _send_async(conn, enqueueing.reserve_numbers(len(jobs)))
-    async with _async_cursor(conn).copy(statement("copy_jobs")) as copy:
+    ids, now = await send_async(conn, enqueueing.reserve_numbers(len(jobs)))
+    async with async_cursor(conn).copy(statement("copy_jobs")) as copy:
         for block in copying.lines(jobs, ids, now):
             await copy.write(block)
     return [Enqueued(job_id, True) for job_id in ids]
-
-
-async def _send_async(conn: AsyncConnection[Any], call: Call[T]) -> T:
-    cursor = await _async_cursor(conn).execute(call.statement, call.params)
-    return call.read(await cursor.fetchall())
 
 
 def _commits_by_itself(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
@@ -93,14 +81,3 @@ def _can_copy(conn: Connection[Any] | AsyncConnection[Any], jobs: Sequence[NewJo
 
 def _is_pipelined(conn: Connection[Any] | AsyncConnection[Any]) -> bool:
     return conn.pgconn.pipeline_status != PipelineStatus.OFF
-
-
-# A caller's connection may have another row factory or cursor class; ours are always these.
-
-
-def _cursor(conn: Connection[Any]) -> Cursor[tuple[Any, ...]]:
-    return Cursor(conn, row_factory=tuple_row)
-
-
-def _async_cursor(conn: AsyncConnection[Any]) -> AsyncCursor[tuple[Any, ...]]:
-    return AsyncCursor(conn, row_factory=tuple_row)
