@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# (priority, pos), as the claim statements take it.
-Place = tuple[int, int]
-# Before every row: the priority is a smallint, places begin at 1.
-BEGINNING: Final[Place] = (-32768, 0)
+from stoker.drivers.holding import BEGINNING, Place
 
 LEAST_S: Final = 0.05
 MOST_S: Final = 2.0

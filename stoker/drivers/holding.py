@@ -13,7 +13,9 @@ from stoker.sql import statement
 
 # (priority, pos): a claim looks behind this place only.
 Place = tuple[int, int]
+# Before every row: the priority is a smallint, places begin at 1.
 BEGINNING: Final[Place] = (-32768, 0)
+
 KEEP_ATTEMPTS: Final = 50
 
 

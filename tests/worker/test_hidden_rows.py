@@ -14,11 +14,12 @@ from psycopg import Connection, IsolationLevel
 from stoker.database import STEADY_PLANS
 from stoker.drivers import holding
 from stoker.drivers.base import Claimed, Holder
+from stoker.drivers.holding import BEGINNING, Place
 from stoker.drivers.postgres import PostgresDriver
 from tests.schema.explaining import explain
 from tests.side_table import Database
 from tests.support import scaled
-from worker_proc.marks import BEGINNING, LEAST_S, MOST_S, Mark, Place
+from worker_proc.marks import LEAST_S, MOST_S, Mark
 
 HOLDER = Holder(1, 1)
 

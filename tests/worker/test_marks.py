@@ -10,7 +10,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker_proc.marks import BEGINNING, LEAST_S, MOST_S, Mark, Place
+from stoker.drivers.holding import BEGINNING, Place
+from worker_proc.marks import LEAST_S, MOST_S, Mark
 
 EXCHANGE_S = 0.004
 
