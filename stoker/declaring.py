@@ -8,9 +8,10 @@ from typing import Any, ParamSpec, TypeVar, overload
 from msgspec import UNSET, UnsetType
 
 from stoker import registry
-from stoker.enqueue_options import Ack, Duration, Text
+from stoker.enqueue_options import Duration, Text
 from stoker.job import Job
 from stoker.retry import Retry
+from stoker.settings.model import AckMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +29,7 @@ def job(
     timeout: Duration | None = None,
     idempotency_key: Text | UnsetType = UNSET,
     tenant: Text | UnsetType = UNSET,
-    ack: Ack = "batch",
+    ack: AckMode = "batch",
     lease: bool = False,
 ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 def job(fn: Callable[P, R] | None = None, /, **options: Any) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:

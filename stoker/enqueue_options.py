@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, KeysView
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, TypedDict, get_args
 
 from msgspec import UNSET, UnsetType
 
@@ -15,10 +15,10 @@ from stoker.durations import parse_duration
 from stoker.errors import EnqueueInvalid, JobDeclarationInvalid, NaiveDatetime, StokerError
 from stoker.retry import MOST_ATTEMPTS
 from stoker.settings.draft import QUEUE_NAME
+from stoker.settings.model import AckMode
 
 Text = str | Callable[[Any], str | None] | None
 Duration = float | str | timedelta
-Ack = Literal["batch", "each"]
 Refuse = Callable[[str, str], StokerError]
 
 LONGEST_DELAY = 100 * 366 * 86_400.0
@@ -64,7 +64,7 @@ def check_priority(value: object, refuse: Refuse) -> int:
     return _whole("priority", value, -32_768, 32_767, refuse)
 
 
-def check_ack(value: object, refuse: Refuse) -> Ack:
+def check_ack(value: object, refuse: Refuse) -> AckMode:
     """When a completion is written: with its batch, or before the next job starts."""
     if value not in ("batch", "each"):
         raise refuse("ack", f"{value!r:.80} is neither 'batch' nor 'each'")

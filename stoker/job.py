@@ -11,7 +11,6 @@ from msgspec import UNSET, UnsetType
 from stoker.drivers.base import Enqueued, NewJob
 from stoker.enqueue_options import (
     MOST_KEY_BYTES,
-    Ack,
     Duration,
     EnqueueOptions,
     Refuse,
@@ -37,6 +36,7 @@ from stoker.payloads import encode
 from stoker.retry import Retry
 from stoker.session import current_session
 from stoker.settings import Settings
+from stoker.settings.model import AckMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,7 +58,7 @@ class Job(Generic[P, R]):
         timeout: Duration | None = None,
         idempotency_key: Text | UnsetType = UNSET,
         tenant: Text | UnsetType = UNSET,
-        ack: Ack = "batch",
+        ack: AckMode = "batch",
         lease: bool = False,
     ) -> None:
         named = getattr(fn, "__name__", repr(fn)) if name is None else name
