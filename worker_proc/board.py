@@ -15,9 +15,9 @@ ARENA_BYTES: Final = 64 << 20
 
 OUTCOMES: Final = ("ok", "failed", "dead", "cancelled", "interrupted", "suspended", "lost")
 NAMES: Final = 256
+OTHER: Final = NAMES
 # A host whose session lock is gone is judged dead this long after its last renewal.
 UNLOCKED_NS: Final = 10_000_000_000
-OTHER: Final = NAMES
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
 
 
@@ -73,9 +73,8 @@ class SlotWord(IntEnum):
 _BUCKETS_AT: Final = 16
 _COUNTERS_AT: Final = _BUCKETS_AT + len(BUCKETS) + 1
 _LANES_AT: Final = _COUNTERS_AT + len(OUTCOMES) * (NAMES + 1)
-_LANE_WORDS: Final = 7
-_JOB, _RUN, _STARTED, _SOFT, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
-
+_LANE_WORDS: Final = 6
+_JOB, _RUN, _STARTED, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
 
 _ROW_OF: Final = {outcome: row * (NAMES + 1) for row, outcome in enumerate(OUTCOMES)}
 
@@ -88,7 +87,6 @@ class LaneRun:
     job_id: int
     run_no: int
     started: int
-    soft_deadline: int
     hard_deadline: int
 
 
@@ -175,18 +173,17 @@ class Slot:
         self[SlotWord.CLAIM_NO] = claim_no
         self[SlotWord.STATE] = SlotState.STARTING
 
-    # Lanes: the job id is written last and cleared first, so a reader never pairs an id with another body's facts.
-
     def set_in_flight(self, bodies: int) -> None:
         """Say how many bodies execute."""
         self._words[self._in_flight_at] = bodies
 
-    def fill_lane(self, lane: int, job_id: int, run_no: int, started: int, soft: int, hard: int) -> None:
+    # Lanes: the job id is written last, so a reader never pairs an id with another body's facts.
+
+    def fill_lane(self, lane: int, job_id: int, run_no: int, started: int, hard: int) -> None:
         """Say which body this lane executes."""
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         words[at + _RUN] = run_no
         words[at + _STARTED] = started
-        words[at + _SOFT] = soft
         words[at + _HARD] = hard
         words[at + _JOB] = job_id
 
@@ -201,7 +198,7 @@ class Slot:
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         while job_id := words[at + _JOB]:
             run_no = words[at + _RUN]
-            run = LaneRun(lane, job_id, run_no, words[at + _STARTED], words[at + _SOFT], words[at + _HARD])
+            run = LaneRun(lane, job_id, run_no, words[at + _STARTED], words[at + _HARD])
             if words[at + _JOB] == job_id and words[at + _RUN] == run_no:
                 return run
         return None
@@ -215,8 +212,8 @@ class Slot:
     def blameable(self) -> Iterator[tuple[int, int]]:
         """(job id, run_no) per lane of a dead child: what it executed, or else what it executed last.
 
-        A process may die of what a body left behind, such as a destructor; a last run that was settled is no row any
-        more, so naming it blames nobody.
+        A process may die of what a body left behind, such as a destructor. Naming a last run that was settled blames
+        nobody.
         """
         for lane in range(self.lanes):
             at = self._lanes_at + _LANE_WORDS * lane

@@ -29,7 +29,6 @@ FAR_NS: Final = 1_000_000_000
 
 log = logs.get("worker")
 
-
 # Makes a body end: an interrupt, a cancelled task, or nothing for a thread.
 Unwind = Callable[["Run", Reason], None]
 
@@ -106,7 +105,7 @@ class Runs:
         hard = run.soft + int(self._settings.kill_after * 1e9) if run.soft else 0
         with self._lock:
             self._executing[token] = run
-            self._slot.fill_lane(lane, claimed.id, claimed.run_no, run.started, run.soft, hard)
+            self._slot.fill_lane(lane, claimed.id, claimed.run_no, run.started, hard)
             self._slot.set_in_flight(len(self._executing))
         if self._draining:
             run.signal.abort("drain")

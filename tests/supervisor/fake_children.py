@@ -165,7 +165,7 @@ class FakeChild:
 
     def execute(self, *, hard: int) -> None:
         now = time.monotonic_ns()
-        self.slot.fill_lane(0, 700 + self.spec.slot, 1, now, 0, hard)
+        self.slot.fill_lane(0, 700 + self.spec.slot, 1, now, hard)
         self.slot[SlotWord.IN_FLIGHT] = 1
 
 

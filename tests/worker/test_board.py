@@ -19,7 +19,7 @@ def board() -> Iterator[Board]:
 
 def test_slots_do_not_overlap(board: Board) -> None:
     first, second = board.add_slot(lanes=3), board.add_slot(lanes=1)
-    first.fill_lane(2, 7, 1, 2, 3, 4)
+    first.fill_lane(2, 7, 1, 2, 3)
     first.count(OUTCOMES[-1], OTHER)
     assert list(second.counters()) == []
     assert list(second.executing()) == []
@@ -64,7 +64,7 @@ def _juggle(fd: int, offset: int) -> None:
     slot, job = Board(fd).slot(offset, 1), 1
     while True:
         job += 1
-        slot.fill_lane(0, job, job * 3, job * 5, job * 7, job * 11)
+        slot.fill_lane(0, job, job * 3, job * 5, job * 7)
         slot.clear_lane(0)
 
 
