@@ -62,10 +62,10 @@ def compose(
 
 
 def _verdict(
-    run: tuple[int, int], executing: list[tuple[int, int]], aimed_at: frozenset[tuple[int, int]], how: How
+    run: tuple[int, int], named: list[tuple[int, int]], aimed_at: frozenset[tuple[int, int]], how: How
 ) -> Verdict:
     if how == "drain":
         return "innocent"
-    if aimed_at & set(executing):
+    if aimed_at & set(named):
         return "blamed" if run in aimed_at else "innocent"
-    return "blamed" if len(executing) == 1 else "suspect"
+    return "blamed" if len(named) == 1 else "suspect"

@@ -33,7 +33,11 @@ log = logs.get("worker")
 
 
 class SerialLane:
-    """Executes one body at a time. While a long one runs, a clerk writes what is finished and lets go of the rest."""
+    """Executes one body at a time. A clerk works at the desk meanwhile.
+
+    While a long body runs it writes what ended and lets go of the rest; while the last one in hand runs it claims
+    the next.
+    """
 
     def __init__(
         self,
@@ -98,14 +102,14 @@ class SerialLane:
                 return
             if self._acks(self._last):
                 break
-        self._let_go([*self._reserved])
+        self._let_go()
 
     def lease(self, run: Run) -> None:
         """Turn the row lock of the executing job into a lease, if it has one (its own thread). Raises Aborted."""
-        if self._locked:
+        if self._desk.may_hold(run.claimed):
             copies.refuse(self._pid, "a fencing token that was read before the fork")
             with shielded, self._starting:
-                self._let_go([*self._reserved])
+                self._let_go()
                 self._lease([run])
         if "lease_lost" in run.signal.reasons:
             run.signal.raise_if_aborted()
@@ -122,7 +126,7 @@ class SerialLane:
     def let_go(self) -> None:
         """Give back what is not started."""
         with self._starting:
-            self._let_go([*self._reserved])
+            self._let_go()
 
     def close(self) -> None:
         """Give back what the bodies needed."""
@@ -181,7 +185,8 @@ class SerialLane:
             self._batching.observe(claimed.name, seconds)
         return True
 
-    def _let_go(self, unstarted: Sequence[Claimed]) -> None:
+    def _let_go(self) -> None:
+        unstarted = [*self._reserved]
         self._reserved.clear()
         self._desk.let_go(unstarted, locked=self._locked)
 
@@ -236,7 +241,7 @@ class SerialLane:
                 executing = self._runs.executing
                 if not executing or (self._overdue_at(now := time.monotonic_ns()) > now and self._accepting()):
                     continue
-                self._let_go([*self._reserved])
+                self._let_go()
             self._lease(executing)
 
     def _claim_ahead(self, holder: Holder) -> None:
