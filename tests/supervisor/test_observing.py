@@ -1,38 +1,59 @@
-"""What a look at a child's process makes of its state and its CPU time."""
+"""What the supervisor sees of a process, and what a look at a child makes of it."""
 
-import contextlib
+import os
+import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from supervisor.observing import look_at
+from supervisor import observing
+from supervisor.observing import Process, look_at, read_process
 from supervisor.records import Look
+from tests.support import until
 from worker_proc.board import Board, SlotWord
 
 S = 1_000_000_000
 
 
-class FakeProcess:
-    """One that never used more than a second of CPU."""
-
-    def __init__(self, state: str) -> None:
-        self.status = lambda: state
-        self.cpu_times = lambda: SimpleNamespace(user=1.0, system=0.0)
-        self.memory_info = lambda: SimpleNamespace(rss=1)
-        self.oneshot = contextlib.nullcontext
-
-
-@pytest.mark.parametrize(("state", "idle_s"), [(psutil.STATUS_SLEEPING, 2), (psutil.STATUS_RUNNING, 0)])
+@pytest.mark.parametrize(("state", "idle_s"), [("S", 2), ("R", 0)])
 def test_who_is_runnable_and_gets_no_cpu_is_not_idle(monkeypatch: pytest.MonkeyPatch, state: str, idle_s: int) -> None:
-    monkeypatch.setattr(psutil, "Process", lambda pid: FakeProcess(state))
+    monkeypatch.setattr(observing, "read_process", lambda pid: Process(state, cpu_s=1.0, rss=1))
     board = Board.create()
     slot = board.add_slot(1)
     slot[SlotWord.BEAT] = S
     child: Any = SimpleNamespace(look=Look(), pid=4711)
     for now in (100, 101, 102):
         child.look = look_at(child, slot, now * S)
+    assert child.look.process_at == 102 * S
     assert (child.look.process_at - child.look.idle_since) / S == idle_s
     del slot
     board.close()
+
+
+def test_it_sees_what_others_see() -> None:
+    seen, known = read_process(os.getpid()), psutil.Process()
+    assert seen and seen.state == "R"
+    times = known.cpu_times()
+    assert abs(seen.cpu_s - times.user - times.system) < 1.0
+    assert abs(seen.rss - known.memory_info().rss) < 16 << 20
+
+
+def test_a_stopped_a_dead_and_an_unknown_process() -> None:
+    # Its name has what might be taken for the end of one.
+    process = subprocess.Popen(
+        [sys.executable, "-c", "open('/proc/self/comm', 'w').write('a) Z (b'); input()"], stdin=subprocess.PIPE
+    )
+    try:
+        until(lambda: (seen := read_process(process.pid)) and seen.state == "S" and seen.rss > 0)
+        process.send_signal(signal.SIGSTOP)
+        until(lambda: (seen := read_process(process.pid)) and seen.state == "T")
+        process.kill()
+        until(lambda: read_process(process.pid) is None)
+    finally:
+        process.kill()
+        process.communicate()
+    assert read_process(process.pid) is None
