@@ -73,20 +73,18 @@ class SlotWord(IntEnum):
 _BUCKETS_AT: Final = 16
 _COUNTERS_AT: Final = _BUCKETS_AT + len(BUCKETS) + 1
 _LANES_AT: Final = _COUNTERS_AT + len(OUTCOMES) * (NAMES + 1)
-_LANE_WORDS: Final = 6
-_JOB, _RUN, _STARTED, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
+_LANE_WORDS: Final = 5
+_JOB, _RUN, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
 
 _ROW_OF: Final = {outcome: row * (NAMES + 1) for row, outcome in enumerate(OUTCOMES)}
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRun:
-    """One executing body as a reader saw it, twice the same. Times are CLOCK_MONOTONIC ns, 0 = none."""
+    """One executing body as a reader saw it, twice the same. `hard_deadline`: CLOCK_MONOTONIC ns, 0 = none."""
 
-    lane: int
     job_id: int
     run_no: int
-    started: int
     hard_deadline: int
 
 
@@ -179,11 +177,10 @@ class Slot:
 
     # Lanes: the job id is written last, so a reader never pairs an id with another body's facts.
 
-    def fill_lane(self, lane: int, job_id: int, run_no: int, started: int, hard: int) -> None:
+    def fill_lane(self, lane: int, job_id: int, run_no: int, hard: int) -> None:
         """Say which body this lane executes."""
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         words[at + _RUN] = run_no
-        words[at + _STARTED] = started
         words[at + _HARD] = hard
         words[at + _JOB] = job_id
 
@@ -198,7 +195,7 @@ class Slot:
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         while job_id := words[at + _JOB]:
             run_no = words[at + _RUN]
-            run = LaneRun(lane, job_id, run_no, words[at + _STARTED], words[at + _HARD])
+            run = LaneRun(job_id, run_no, words[at + _HARD])
             if words[at + _JOB] == job_id and words[at + _RUN] == run_no:
                 return run
         return None

@@ -105,7 +105,7 @@ class Runs:
         hard = run.soft + int(self._settings.kill_after * 1e9) if run.soft else 0
         with self._lock:
             self._executing[token] = run
-            self._slot.fill_lane(lane, claimed.id, claimed.run_no, run.started, hard)
+            self._slot.fill_lane(lane, claimed.id, claimed.run_no, hard)
             self._slot.set_in_flight(len(self._executing))
         if self._draining:
             run.signal.abort("drain")

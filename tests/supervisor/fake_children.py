@@ -164,8 +164,7 @@ class FakeChild:
         self.boot()
 
     def execute(self, *, hard: int) -> None:
-        now = time.monotonic_ns()
-        self.slot.fill_lane(0, 700 + self.spec.slot, 1, now, hard)
+        self.slot.fill_lane(0, 700 + self.spec.slot, 1, hard)
         self.slot[SlotWord.IN_FLIGHT] = 1
 
 

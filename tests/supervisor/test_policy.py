@@ -54,7 +54,7 @@ class House:
 
 
 def run(number: int = 1, *, hard: int = 0) -> LaneRun:
-    return LaneRun(0, 7, number, 1, hard)
+    return LaneRun(7, number, hard)
 
 
 def ends(actions: list[Action]) -> list[tuple[str, int]]:
