@@ -109,6 +109,10 @@ class Desk:
         for one in () if locked else unstarted:
             self.add(Settlement(job_id=one.id, run_no=one.run_no, outcome="handed_back"))
 
+    def may_hold(self, claimed: Claimed) -> bool:
+        """True while the row of a job is locked, or the lock is lost and nobody has leased the row (any thread)."""
+        return claimed.id in self._locked or claimed.id in self._adrift
+
     def lost(self, claimed: Claimed) -> bool:
         """True when the row of a job was locked and the lock is lost: somebody else may run it by now."""
         return claimed.id in self._adrift

@@ -27,6 +27,8 @@ from worker_proc.runs import Run, Runs
 
 # A head that runs longer than this keeps nobody waiting: its row lock becomes a lease, what is behind it is let go.
 LONG_NS: Final = 20_000_000
+# And a batch that takes three times as long as it should is let go as well.
+OLD_NS: Final = 3 * LONG_NS
 SWITCH_S: Final = 0.001
 
 log = logs.get("worker")
@@ -62,6 +64,7 @@ class SerialLane:
         # Held while main begins a body or the clerk takes what is unstarted, so that each sees all of the other's step.
         self._starting = threading.Lock()
         self._locked = False
+        self._taken_at = 0
         self._pid = os.getpid()
         self._executor = Executor(registry)
         self._clerk_called = threading.Event()
@@ -95,6 +98,7 @@ class SerialLane:
         if claims.locked and jobs:
             jobs = self._leading(jobs)
         self._reserved.extend(jobs)
+        self._taken_at = time.monotonic_ns()
         if (len(jobs) > 1 or self._locked) and not self._watched:
             self._control.look_soon()
         while self._may_start(holder):
@@ -223,7 +227,9 @@ class SerialLane:
         if not executing:
             return now + LONG_NS
         head = executing[0]
-        return head.started + int(self._batching.patience(head.claimed.name) * 1e9)
+        behind_the_head = head.started + int(self._batching.patience(head.claimed.name) * 1e9)
+        # Jobs that became slower, each of them in time.
+        return min(behind_the_head, self._taken_at + OLD_NS) if len(self._reserved) > 0 else behind_the_head
 
     # On the clerk's thread
 

@@ -1,6 +1,7 @@
 """Short jobs held by a row lock alone: what others see of them, and how those of one batch end."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -52,6 +53,15 @@ class TestHolding:
         assert stage.db.until_state(long, "done").attempt == 1
         assert stage.db.job(long).run_no == number
         assert set(stage.effects.times("start", [long, *behind]).values()) == {1}
+
+    def test_a_batch_that_became_slow_is_shared(self, stage: Stage) -> None:
+        """Each job is in time, and all of them together would keep the other worker waiting for a second."""
+        stage.db.until_all_done(stage.put(*[{}] * 2000))
+        slower = stage.put(*[{"do": "nap", "s": 0.01}] * 100)
+        stage.db.until_all_done(slower)
+        ran = Counter(one.pid for one in stage.effects.all() if one.job_id in slower and one.what == "end")
+        assert len(ran) == 2 and min(ran.values()) > 10, ran
+        assert set(stage.effects.times("start", slower).values()) == {1}
 
     def test_who_reads_the_fencing_token_has_a_lease(self, stage: Stage) -> None:
         jobs = stage.put(*[{"do": "number"}, {}, {}] * 20)
