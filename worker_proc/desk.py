@@ -102,12 +102,13 @@ class Desk:
         if settlement is not None:
             self._pending.append(settlement)
 
-    def let_go(self, unstarted: Sequence[Claimed], *, locked: bool) -> None:
+    def let_go(self, unstarted: Sequence[Claimed]) -> None:
         """These were not started, and will not be: leased ones go back with the next round trip, locks end by it."""
         if unstarted:
-            self._mark.back((unstarted[0].priority, unstarted[0].pos))
-        for one in () if locked else unstarted:
-            self.add(Settlement(job_id=one.id, run_no=one.run_no, outcome="handed_back"))
+            self._mark.back(min((one.priority, one.pos) for one in unstarted))
+        for one in unstarted:
+            if not self.may_hold(one):
+                self.add(Settlement(job_id=one.id, run_no=one.run_no, outcome="handed_back"))
 
     def may_hold(self, claimed: Claimed) -> bool:
         """True while the row of a job is locked, or the lock is lost and nobody has leased the row (any thread)."""
@@ -117,9 +118,15 @@ class Desk:
         """True when the row of a job was locked and the lock is lost: somebody else may run it by now."""
         return claimed.id in self._adrift
 
-    def exchange(self, limit: int, holder: Holder, *, by_lock: bool = False) -> Claims:
-        """Write the pending endings and claim up to `limit` jobs, in one round trip."""
+    def exchange(self, limit: int, holder: Holder, *, by_lock: bool = False, ahead: bool = False) -> Claims:
+        """Write the pending endings and claim up to `limit` jobs, in one round trip.
+
+        `ahead`: beside a body that runs, from another thread than the one that claims as a rule. Does nothing when
+        that one has taken locks meanwhile, which would end here.
+        """
         with self._lock:
+            if ahead and self._locked:
+                return Claims([], locked=False, full=False)
             self._holder = holder
             self._settle_doubts()
             started = time.monotonic()

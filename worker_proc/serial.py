@@ -94,7 +94,10 @@ class SerialLane:
             self.let_go()
             self._holder = holder
         jobs: Sequence[Claimed] = claims.jobs
-        self._locked = claims.locked
+        with self._starting:
+            if claims.locked:
+                self._let_go()
+            self._locked = claims.locked
         if claims.locked and jobs:
             jobs = self._leading(jobs)
         self._reserved.extend(jobs)
@@ -166,7 +169,7 @@ class SerialLane:
                 break
             names.append(one.name)
         count = self._batching.leading(names)
-        self._desk.let_go(jobs[max(count, 1) :], locked=True)
+        self._desk.let_go(jobs[max(count, 1) :])
         if count:
             return jobs[:count]
         self._desk.settle(keep=jobs[:1])
@@ -192,7 +195,7 @@ class SerialLane:
     def _let_go(self) -> None:
         unstarted = [*self._reserved]
         self._reserved.clear()
-        self._desk.let_go(unstarted, locked=self._locked)
+        self._desk.let_go(unstarted)
 
     def _lease(self, executing: Sequence[Run]) -> None:
         """Write what ended, lease what executes, free the rest; a run whose lock is lost already is ended."""
@@ -256,12 +259,14 @@ class SerialLane:
         if not executing or not self._may_start(holder):
             return
         try:
-            claims = self._desk.exchange(self._batching.ahead(executing[0].claimed.name) or 1, holder)
+            room = self._batching.ahead(executing[0].claimed.name) or 1
+            claims = self._desk.exchange(room, holder, ahead=True)
         except DeskClosed as error:
             log.warning("worker.settle_postponed", error=str(error))
             return
         with self._starting:
-            if self._may_start(holder):
+            # Leases among locked jobs would start without anybody asking whether they are still ours.
+            if self._may_start(holder) and not self._locked:
                 self._reserved.extend(claims.jobs)
             else:
-                self._desk.let_go(claims.jobs, locked=False)
+                self._desk.let_go(claims.jobs)

@@ -97,7 +97,7 @@ class Worker(Role):
         if not self.control.stopping:
             self._lanes.take(claims, holder)
         else:
-            self._desk.let_go(claims.jobs, locked=claims.locked)
+            self._desk.let_go(claims.jobs)
         return 0.0 if claims.jobs or self._desk.pending or self._desk.may_have_more else self._settings.poll_every
 
     def _may_claim(self) -> bool:

@@ -52,8 +52,13 @@ class Stage:
 
     def until_none_is_left(self) -> None:
         """Until the queue is empty."""
-        left = "select id, state, payload, error from stoker.jobs limit 5"
-        until(lambda: self.db.conn.execute(left).fetchall() == [])
+        left: list[Any] = []
+
+        def none() -> bool:
+            left[:] = self.db.conn.execute("select id, state, payload, error from stoker.jobs limit 5").fetchall()
+            return not left
+
+        until(none)
 
     def transactions(self) -> int:
         """How many transactions of workers are open."""

@@ -165,6 +165,27 @@ class TestLocks:
         ]
         assert not office.lost
 
+    def test_a_claim_ahead_leaves_locks_alone(self, office: Office) -> None:
+        """It was asked for while a leased body ran, and comes when the next ones are locked."""
+        ids = office.db.enqueue("job", times=3)
+        runs = office.lock(2)
+        assert office.desk.exchange(2, HOLDER, ahead=True).jobs == []
+        assert office.free() == ids[2:]
+        for run in runs:
+            office.end(run)
+        assert [run.id for run in office.desk.exchange(2, HOLDER).jobs] == ids[2:]
+        assert [row[0] for row in office.done()] == ids[:2]
+
+    def test_leases_go_back_and_locks_end_even_if_they_are_let_go_together(self, office: Office) -> None:
+        ids = office.db.enqueue("job", times=4)
+        leased = office.desk.exchange(2, HOLDER).jobs
+        locked = office.lock(2)
+        office.desk.let_go([*locked, *leased])
+        office.desk.settle()
+        assert office.rows() == [(job, "ready", 1 if job in ids[:2] else 0, 0, None) for job in ids]
+        assert [run.id for run in office.lock()] == ids
+        assert not office.lost
+
     def test_conversion(self, office: Office) -> None:
         ids = office.db.enqueue("job", times=3)
         runs = office.lock()
@@ -189,7 +210,7 @@ class TestLocks:
         office.db.conn.execute("insert into stoker.suspects values (%s, 1, 1, 1, '{}')", (first,))
         runs = office.lock()
         assert [run.id for run in runs] == [second]
-        office.desk.let_go(runs, locked=True)
+        office.desk.let_go(runs)
         office.desk.settle()
         assert [run.id for run in office.desk.exchange(10, HOLDER).jobs] == [second]
 
