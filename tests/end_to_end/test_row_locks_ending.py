@@ -70,12 +70,14 @@ class TestDying:
 
     def test_what_it_was_not_running_is_free_at_once(self, tmp_path: Path, db: Database) -> None:
         with staged(tmp_path, db, workers=2) as stage:
-            holder, *behind = stage.put({"do": "gil", "s": 60, "attempts": 1}, *[{}] * 20)
+            holder, *behind = stage.put({"do": "gil", "s": 3, "attempts": 1}, *[{}] * 20)
             until(lambda: stage.effects.said(holder)["locked"])
             os.kill(stage.effects.pids(holder)[0], signal.SIGKILL)
             view = db.until_state(holder, "done")
             db.until_all_done(behind)
-            assert (view.crashes, view.attempt, stage.effects.times("start")[holder]) == (1, 2, 2)
+            # The other worker may have started it before the death was noted; then that run was the first to end.
+            assert (view.crashes, view.attempt) in ((1, 2), (0, 1))
+            assert stage.effects.times("start")[holder] == 2
             assert stage.column("select crashes from stoker.finished where id = any(%s)", behind) == {0}
 
 
