@@ -1,7 +1,7 @@
 """A supervisor that serves short jobs, and what its tests ask of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,27 @@ class Stage:
         self.effects.forget()
 
         def all_do() -> bool:
-            jobs = self.put(*[*[{}] * 19, {"do": "look"}] * 4, name=name)
+            # Long enough for the other worker to be woken before they are all taken.
+            jobs = self.put(*[*[{"do": "nap", "s": 0.002}] * 9, {"do": "look"}] * 6, name=name)
             self.db.until_all_done(jobs)
             return len({one.pid for one in self.effects.all() if one.what == "locked"}) >= min(2, self.workers)
 
         until(all_do)
         self.effects.forget()
+
+    def put_locked(
+        self, *payloads: dict[str, Any], undo: Callable[[int], object], of: int = 0, name: str = "short", **options: Any
+    ) -> list[int]:
+        """Put them, and again if the one at `of`, which says how it is held, was leased: `undo` ends that one."""
+        for _ in range(20):
+            self.warm(name)
+            ids = self.put(*payloads, name=name, **options)
+            told = ids[of]
+            if until(lambda one=told: self.effects.said(one))["locked"]:  # type: ignore[misc]
+                return ids
+            undo(told)
+            self.until_none_is_left()
+        raise AssertionError("twenty times in a row it was leased")
 
     def until_none_is_left(self) -> None:
         """Until the queue is empty."""

@@ -36,13 +36,13 @@ class TestHolding:
         stage.db.until_all_done(jobs)
         how = stage.effects.said(*jobs)
         assert set(how) <= {"locked", "leased"}
-        assert how["locked"] > how["leased"]
+        assert how["locked"] > 0
         assert set(stage.effects.times("start", jobs).values()) == {1}
         assert stage.column("select attempt, crashes from stoker.finished where id = any(%s)", jobs) == {(1, 0)}
         until(lambda: stage.transactions() == 0)
 
     def test_one_that_runs_on_is_leased_and_what_was_behind_it_runs_elsewhere(self, stage: Stage) -> None:
-        long, *behind = stage.put({"do": "hold"}, *[{}] * 30)
+        long, *behind = stage.put_locked({"do": "hold"}, *[{}] * 30, undo=stage.effects.release)
         stage.db.until_all_done(behind)
         until(lambda: stage.db.state(long) == "running")
         number = stage.db.one("select run_no from stoker.jobs where id = %s", long)
@@ -103,8 +103,7 @@ class TestHoldingTheGil:
     """Nobody can make a lock a lease while one C call has the interpreter."""
 
     def test_the_transaction_lasts_as_long_and_then_all_goes_on(self, stage: Stage) -> None:
-        long, *behind = stage.put({"do": "gil", "s": 1}, *[{"do": "look"}] * 10)
-        until(lambda: stage.effects.said(long)["locked"])
+        long, *behind = stage.put_locked({"do": "gil", "s": 1}, *[{"do": "look"}] * 10, undo=lambda _: None)
         assert stage.transactions() >= 1
         stage.db.until_all_done([long, *behind])
         assert set(stage.effects.times("start", [long, *behind]).values()) == {1}
@@ -112,8 +111,9 @@ class TestHoldingTheGil:
         assert stage.db.job(long).attempt == 1
 
     def test_its_hard_timeout_blames_it(self, stage: Stage) -> None:
-        stage.warm("limited")
-        before, job, behind = stage.put({}, {"do": "gil", "s": 60}, {}, name="limited", max_attempts=1)
+        before, job, behind = stage.put_locked(
+            {}, {"do": "gil", "s": 60}, {}, of=1, undo=lambda _: None, name="limited", max_attempts=1
+        )
         view = stage.db.until_state(job, "dead")
         stage.db.until_all_done([before, behind])
         # Until the first death is noted the other worker may start it too.
@@ -123,8 +123,7 @@ class TestHoldingTheGil:
         assert stage.column("select crashes from stoker.finished where id = any(%s)", [before, behind]) == {0}
 
     def test_a_cancel_request_ends_it(self, stage: Stage) -> None:
-        (job,) = stage.put({"do": "gil", "s": 60})
-        until(lambda: stage.effects.said(job)["locked"])
+        (job,) = stage.put_locked({"do": "gil", "s": 60}, undo=lambda one: stage.db.driver.cancel(one, "again"))
         assert stage.db.driver.cancel(job, "no longer wanted") == "requested"
         view = stage.db.until_state(job, "cancelled")
         assert (stage.effects.times("start")[job], view.crashes) == (1, 0)

@@ -168,6 +168,8 @@ class Boot:
         if not self._closed:
             self._closed = True
             self.keeper.close()
+            # A process would end with its threads; here the next test uses the descriptors' numbers.
+            assert self.keeper._upkeep.stop(within=HANGS_S)
             self._close_ends()
 
     def _close_ends(self) -> None:

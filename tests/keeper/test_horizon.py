@@ -85,6 +85,15 @@ def reading(url: str, **connection: str) -> Iterator[psycopg.Connection[Any]]:
         conn.rollback()
 
 
+@contextmanager
+def oldest_is(queue: Queue, writer: psycopg.Connection[Any]) -> Iterator[None]:
+    """Once no transaction of another database of this server is older."""
+    pid = writer.info.backend_pid
+    number = queue.one("select backend_xid::text from pg_stat_activity where pid = %s", pid)
+    until(lambda: queue.one("select pg_snapshot_xmin(pg_current_snapshot())::text") == number)
+    yield
+
+
 def found(queue: Queue) -> Pin | None:
     """What is there once everything short has passed."""
     return queue.driver.run(_find(1)).pin
@@ -103,7 +112,7 @@ def test_a_reader_is_found_by_pid_application_and_role(queue: Queue, database_ur
 def test_the_owner_of_the_oldest_number_comes_before_those_who_see_it(queue: Queue, database_url: str) -> None:
     with psycopg.connect(database_url) as writer:
         writer.execute("insert into stoker.cancels (job_id) values (1)")
-        with reading(database_url) as reader:
+        with oldest_is(queue, writer), reading(database_url) as reader:
             assert found(queue).name == str(writer.info.backend_pid)  # type: ignore[union-attr]
             writer.rollback()
             assert found(queue).name == str(reader.info.backend_pid)  # type: ignore[union-attr]
