@@ -25,7 +25,7 @@ def facts(db: Database, directory: Path) -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mb": psutil.virtual_memory().total // 2**20,
-        "kernel": platform.release(),
+        "kernel": ".".join(platform.release().split(".")[:2]),
         "file_system": _file_system(directory),
         "load_before": os.getloadavg()[0],
         "python": sys.version.split()[0],
