@@ -52,6 +52,8 @@ class FakeChild:
         self.kind = spec.queue.partition("-")[0]
 
     def run(self) -> None:
+        # As the control thread does: before anything is said.
+        self.slot[SlotWord.BEAT] = time.monotonic_ns()
         getattr(self, f"boot_{self.kind}", self.boot)()
         self.slot[SlotWord.PID] = os.getpid()
         while True:
