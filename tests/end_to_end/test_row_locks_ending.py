@@ -31,19 +31,22 @@ class TestDying:
                 killer, neighbours = ids[15], ids[:15] + ids[16:]
                 view = db.until_state(killer, "dead")
                 db.until_all_done(neighbours)
-                starts = stage.effects.times("start", ids)
-                assert (view.crashes, view.attempt, starts[killer]) == (3, 3, 3)
-                assert [one["attempt"] for one in view.attempts] == [1, 2, 3]
+                # Until the first death is noted each of the others may run the batch, and die of it: a run that had
+                # begun when the last allowed death was written is too many to be counted.
+                starts, deaths = stage.effects.times("start", ids), stage.effects.pids(killer)
+                assert 3 <= view.crashes == view.attempt <= starts[killer] == len(deaths) <= 3 + count - 1
+                assert [one["attempt"] for one in view.attempts] == list(range(1, view.crashes + 1))
+                # Deaths at the same moment are written in no particular order.
+                assert {one["error"]["pid"] for one in view.attempts} <= set(deaths)
+                assert len({one["error"]["pid"] for one in view.attempts}) == view.crashes
                 assert view.error["code"] == "STOKER_WORKER_CRASHED"
                 assert (view.error["signal"], view.error["exit_code"]) == ((9, None) if by == "signal" else (None, 9))
-                assert [one["error"]["pid"] for one in view.attempts] == stage.effects.pids(killer)
                 assert stage.effects.said(killer)["locked"] >= 1
-                # Until the first death is noted each of the others may run the batch, and die of it.
                 assert all(1 <= starts[one] <= 1 + count for one in neighbours), starts
                 assert stage.column("select attempt, crashes from stoker.finished where id = any(%s)", neighbours) == {
                     (1, 0)
                 }
-                assert db.one("select count(*) from stoker.suspects") == 0
+                until(lambda: db.one("select count(*) from stoker.suspects") == 0)
                 stage.supervisor.ready()
                 stage.warm()
 
