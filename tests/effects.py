@@ -50,7 +50,8 @@ class Effects:
         """In the order of their writing."""
         with self.path.open() as file:
             file.seek(self._from)
-            lines = file.read().splitlines()
+            # The last one may be seen before its end is.
+            lines = file.read().split("\n")[:-1]
         return [Effect(*map(int, line.split(" ", 4)[:4]), line.split(" ", 4)[4]) for line in lines]  # type: ignore[arg-type]
 
     def times(self, what: str, job_ids: Collection[int] | None = None) -> Counter[int]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from tests.support import HANGS_S, until
+from tests.support import HANGS_S, until, whole_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -64,7 +64,7 @@ class Supervisor:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The log lines of one event."""
-        lines = (line for line in self.log.splitlines() if f'"event":"{name}"' in line)
+        lines = (line for line in whole_lines(self.log_path) if f'"event":"{name}"' in line)
         return [json.loads(line) for line in lines]
 
     def ready(self, within: float = HANGS_S) -> Supervisor:
@@ -95,11 +95,11 @@ class Supervisor:
             return 0, ""
 
     def readyz(self) -> dict[str, Any]:
-        body: dict[str, Any] = json.loads(self.health("/readyz")[1])
+        body: dict[str, Any] = json.loads(until(lambda: self.health("/readyz")[1]))
         return body
 
     def status(self) -> dict[str, Any]:
-        body: dict[str, Any] = json.loads(self.health("/status")[1])
+        body: dict[str, Any] = json.loads(until(lambda: self.health("/status")[1]))
         return body
 
     def send(self, number: int) -> None:
@@ -126,6 +126,20 @@ class Supervisor:
 
     def worker_pid(self, title: str = "stoker: worker default/0") -> int:
         return int(until(lambda: self.processes(title))[0].pid)
+
+    def kill_all(self) -> None:
+        """Everything at one moment: whoever sees another one's end first would have time to say so."""
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in self.processes():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
+        self.wait()
+
+    def seconds_until_gone(self) -> float:
+        """How long its processes are there still."""
+        began = time.monotonic()
+        until(lambda: not self.processes())
+        return time.monotonic() - began
 
     def end(self) -> None:
         """Teardown: TERM, then KILL whatever is left."""

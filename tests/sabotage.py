@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psycopg
 
@@ -63,8 +64,9 @@ def plain(payload: dict, ctx: Ctx) -> None:
 
 @job
 def quiet(payload: dict, ctx: Ctx) -> None:
-    """Sleeps and needs no database."""
-    time.sleep(payload["s"])
+    """Goes on until there is a file, and needs no database."""
+    while not Path(payload["until"]).exists():
+        time.sleep(0.02)
 
 
 @job

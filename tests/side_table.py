@@ -45,8 +45,10 @@ class Database:
         return self.job(job_id).state
 
     def until_state(self, job_id: int, *states: str, within: float = HANGS_S) -> JobView:
-        until(lambda: self.state(job_id) in states, within=within)
-        return self.job(job_id)
+        # The row that was seen: a moment later the job may have gone on.
+        view = until(lambda: view if (view := self.job(job_id)).state in states else None, within=within)
+        assert view
+        return view
 
     def effects(self, what: str, job_ids: Sequence[int] | None = None) -> Counter[int]:
         """How often each job did this."""

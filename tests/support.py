@@ -4,6 +4,7 @@ import inspect
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -12,6 +13,8 @@ FULL_SCALE = os.environ.get("STOKER_TEST_SCALE") == "full"
 
 # Long enough for anything that happens at all, on a machine that has other things to do.
 HANGS_S = 60.0
+# Much sooner than by a drain that waits for its deadline of 25 s or more, later than any stall of the machine.
+SOON_S = 20.0
 
 
 def until(fact: Callable[[], T], *, within: float = HANGS_S) -> T:
@@ -41,11 +44,19 @@ def failure(fact: Callable[[], object], seen: object, time_given: str, **more: o
 
 
 def fastest(measure: Callable[[], float], *, below: float, tries: int = 5) -> None:
-    """Assert that `measure()`, in seconds, gets below the bound: what else a machine does only ever adds to it."""
+    """Assert that `measure()`, in seconds, gets below the bound: what else a machine does only ever adds to it.
+
+    What is promised only to those who get the processor in time may answer `math.inf` where it was not kept.
+    """
     took: list[float] = []
     while not took or min(took) >= below:
         assert len(took) < tries, f"never below {below:g} s: {took}"
         took.append(measure())
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file that others write: one may be seen before its end is."""
+    return path.read_text(errors="replace").split("\n")[:-1]
 
 
 def scaled(sample: int, full: int) -> int:

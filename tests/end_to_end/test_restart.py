@@ -1,5 +1,6 @@
 """PostgreSQL itself is stopped and started again under running jobs."""
 
+import json
 import shutil
 import tempfile
 import time
@@ -40,13 +41,14 @@ def test_nobody_is_judged_and_nothing_runs_twice(root: Path, tmp_path: Path) -> 
     with running(tmp_path, server.url, {"STOKER_QUEUES": "default=2,spare=1"}) as supervisor:
         db = Database(server.url)
         host = db.one("select id from stoker.hosts")
-        (short,) = db.enqueue("quiet", f'{{"s": {OUTAGE / 2}}}')
-        (long,) = db.enqueue("quiet", f'{{"s": {OUTAGE + 4}}}')
+        enough, at_last = tmp_path / "enough", tmp_path / "at last"
+        short, long = (db.enqueue("quiet", json.dumps({"until": str(file)}))[0] for file in (enough, at_last))
         until(lambda: db.one("select count(*) from stoker.jobs where state = 'running'") == 2)
         workers = {process.pid for process in supervisor.processes("stoker: worker")}
         db.close()
         server.close()
         assert embedded.wait_until_stopped(root)
+        enough.touch()
         stopped = time.monotonic()
         until(lambda: time.monotonic() - stopped > OUTAGE, within=OUTAGE + 1)
         server = start(root)
@@ -55,6 +57,7 @@ def test_nobody_is_judged_and_nothing_runs_twice(root: Path, tmp_path: Path) -> 
         (fresh,) = db.enqueue("noop")
         db.until_state(fresh, "done")
         assert time.monotonic() - back < 15
+        at_last.touch()
         for job in (short, long):
             view = db.until_state(job, "done")
             assert (view.attempt, view.run_no, view.lost) == (1, 1, 0)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.supervisor.harness import Running
+from tests.support import until
 
 
 @pytest.fixture
@@ -24,4 +25,5 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     for running in started:
         running.end()
         print(running.log())
-    assert not any(running.alive() for running in started)
+    # What was killed takes a moment to be gone.
+    until(lambda: not any(running.alive() for running in started))

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support import HANGS_S, until
+from tests.support import HANGS_S, SOON_S, until, whole_lines
 
 HERE = Path(__file__).parent
 
@@ -34,7 +34,7 @@ class Running:
     ) -> None:
         self.directory = directory
         self._facts, self._log = directory / "facts", directory / "log"
-        settings = {"health": "off", "grace": "3s", "runtime_dir": str(directory / "run"), **overrides}
+        settings = {"health": "off", "grace": "60s", "runtime_dir": str(directory / "run"), **overrides}
         settings["queues"] = settings.get("queues", ["good=1"])
         (directory / "stoker.toml").write_text(toml)
         if broken:
@@ -66,12 +66,12 @@ class Running:
 
     def facts(self, what: str = "", **wanted: Any) -> list[dict[str, Any]]:
         """What the fakes noted."""
-        lines = self._facts.read_text().splitlines() if self._facts.exists() else []
+        lines = whole_lines(self._facts) if self._facts.exists() else []
         return _matching([json.loads(line) for line in lines], "what", what, wanted)
 
     def events(self, name: str = "", **wanted: Any) -> list[dict[str, Any]]:
         """What the supervisor logged."""
-        lines = [line for line in self._log.read_text().splitlines() if line.startswith("{")]
+        lines = [line for line in whole_lines(self._log) if line.startswith("{")]
         return _matching([json.loads(line) for line in lines], "event", name, wanted)
 
     def wait_for(self, name: str, *, count: int = 1, within: float = HANGS_S, **wanted: Any) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ class Running:
     def exit(self, within: float = HANGS_S) -> int:
         """Wait for the end; nobody may be left soon after."""
         code = self.process.wait(within)
-        until(lambda: not self.alive(), within=5)
+        until(lambda: not self.alive(), within=SOON_S)
         return code
 
     def alive(self) -> list[int]:
@@ -127,7 +127,7 @@ class Running:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(8)
+                self.process.wait(3)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
