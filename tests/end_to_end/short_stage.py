@@ -65,6 +65,16 @@ class Stage:
             self.until_none_is_left()
         raise AssertionError("twenty times in a row it was leased")
 
+    def put_some_locked(self, *payloads: dict[str, Any], name: str = "short", keys: str = "") -> list[int]:
+        """Put them and wait for their end, and again if each of them that says how it was held was leased."""
+        for _ in range(20):
+            self.warm(name)
+            ids = self.put(*payloads, name=name, keys=keys)
+            self.until_none_is_left()
+            if self.effects.said(*ids)["locked"]:
+                return ids
+        raise AssertionError("twenty times in a row they were leased")
+
     def until_none_is_left(self) -> None:
         """Until the queue is empty."""
         left: list[Any] = []

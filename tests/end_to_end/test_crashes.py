@@ -4,18 +4,17 @@ import os
 import signal
 import time
 from pathlib import Path
-from statistics import median
 
 import psutil
 
 from tests.processes import running
 from tests.side_table import Database
-from tests.support import scaled, until
+from tests.support import fastest, scaled, until
 
 
 def test_a_killed_worker_is_replaced_and_its_job_runs_again(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
-        took = []
+        took: list[float] = []
         for _ in range(scaled(3, 50)):
             (job,) = db.enqueue("held")
             db.until_effect(job)
@@ -30,7 +29,8 @@ def test_a_killed_worker_is_replaced_and_its_job_runs_again(tmp_path: Path, db: 
             assert attempt["error"]["code"] == "STOKER_WORKER_CRASHED"
             assert attempt["error"]["signal"] == signal.SIGKILL
             supervisor.ready()
-        assert median(took) < 2.0, took
+        # Sooner than by any time-out; a busy machine adds to all of them.
+        assert min(took) < 2.0, took
 
 
 def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Database) -> None:
@@ -76,7 +76,7 @@ def test_a_daemon_of_a_job_goes_with_its_worker(tmp_path: Path, db: Database) ->
     with running(tmp_path, db.url) as supervisor:
         (job,) = db.enqueue("forks_a_daemon")
         db.until_all_done([job])
-        assert len(supervisor.processes("sleep 60")) == 1
+        until(lambda: len(supervisor.processes("sleep 60")) == 1)
         os.kill(supervisor.worker_pid(), signal.SIGKILL)
         until(lambda: not supervisor.processes("sleep 60"))
         until(lambda: not _zombies(supervisor.pid))
@@ -88,28 +88,32 @@ def _zombies(pid: int) -> list[psutil.Process]:
 
 
 def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database) -> None:
-    three = {"STOKER_QUEUES": "default=3"}
-    with running(tmp_path, db.url, three) as supervisor:
-        jobs = [db.enqueue(name, '{"s": 60}')[0] for name in ("plain", "deaf", "burns")]
-        for job in jobs:
-            db.until_effect(job)
-        supervisor.send(signal.SIGKILL)
-        supervisor.wait()
-        until(lambda: not supervisor.processes(), within=5)
-        with running(tmp_path, db.url, {"STOKER_GRACE": "1s", **three}) as successor:
+    three = {"STOKER_QUEUES": "default=3", "STOKER_GRACE": "1s"}
+    jobs = [db.enqueue(name, '{"s": 60}')[0] for name in ("plain", "deaf", "burns")]
+    lives = 0
+
+    def seconds_survived() -> float:
+        nonlocal lives
+        lives += 1
+        with running(tmp_path, db.url, three) as supervisor:
             for job in jobs:
-                db.until_effect(job, times=2)
-            assert {death["proof"] for death in successor.events("host.dead")} <= {"file lock"}, "not by waiting"
+                db.until_effect(job, times=lives)
+            assert {death["proof"] for death in supervisor.events("host.dead")} <= {"file lock"}, "not by waiting"
+            supervisor.send(signal.SIGKILL)
+            supervisor.wait()
+            return supervisor.seconds_until_gone()
+
+    seconds_survived()
+    fastest(seconds_survived, below=5, tries=3)
 
 
 def test_everything_killed_at_once_is_recovered_by_a_restart(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url) as supervisor:
-        (job,) = db.enqueue("plain", '{"s": 1}')
+        (job,) = db.enqueue("held")
         db.until_effect(job)
-        for process in supervisor.processes():
-            process.kill()
-        supervisor.wait()
+        supervisor.kill_all()
     with running(tmp_path, db.url):
+        db.release(job)
         view = db.until_state(job, "done")
         assert (view.attempt, view.lost) == (1, 1)
 

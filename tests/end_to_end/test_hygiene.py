@@ -9,13 +9,14 @@ import psutil
 
 from tests.processes import Supervisor, running
 from tests.side_table import Database
+from tests.supervisor.harness import descriptors
 from tests.support import scaled, until
 
 
 def test_children_hold_only_their_own_descriptors(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, {"STOKER_QUEUES": "default=4"}) as supervisor:
         worker = supervisor.worker_pid()
-        links = [str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir()]
+        links = descriptors(worker)
         ports = {connection.laddr.port for connection in psutil.Process(worker).net_connections("tcp")}
         assert not any(f":{port}/" in supervisor.url + "/" for port in ports)
         # Control, board, host lock, eventfds, wake-up pair, and the connections of the queue and the application.
@@ -44,7 +45,8 @@ def test_nothing_is_left_on_the_machine(tmp_path: Path, db: Database) -> None:
     before = _shared_memory()
     with running(tmp_path, db.url) as supervisor:
         assert supervisor.stop()[0] == 0
-    assert _shared_memory() <= before
+    # Other programs of this machine may have some for a moment.
+    until(lambda: _shared_memory() <= before)
     assert list((tmp_path / "run").iterdir()) == []
 
 

@@ -56,9 +56,11 @@ def kill_workers(supervisors: list[Supervisor], stage: Stage) -> dict[int, int]:
     while stage.db.one("select count(*) from stoker.jobs where state <> 'delayed'"):
         assert time.monotonic() < ended_by
         time.sleep(random.uniform(0.0, scaled(2, 8) / 10))
-        workers = random.choice(supervisors).processes("stoker: worker")
+        supervisor = random.choice(supervisors)
+        # A worker that never gets ready is parked in the end.
+        ready = {one["pid"] for one in supervisor.events("worker.ready")}
         with suppress(psutil.NoSuchProcess, IndexError):
-            victim = random.choice(workers)
+            victim = random.choice([one for one in supervisor.processes("stoker: worker") if one.pid in ready])
             victim.kill()
             killed[victim.pid] = time.monotonic_ns()
     return killed
@@ -110,7 +112,8 @@ class Account:
 
     def _was_running(self, job: int, pid: int) -> bool:
         """The last job that started there, or the one that was about to, when somebody killed the process."""
-        return self.last_start[pid].job_id == job or (pid in self.killed and (pid, job) not in self.started)
+        last = self.last_start.get(pid)
+        return (last is not None and last.job_id == job) or (pid in self.killed and (pid, job) not in self.started)
 
     def _check_killer(self, payload: dict[str, Any], state: str, blamed: set[int], facts: object) -> None:
         """Each process it ran in died of it, but for the one where it returned; after its end nobody counts."""

@@ -51,19 +51,20 @@ def test_readiness_never_flaps(tmp_path: Path, db: Database) -> None:
         )
         os.kill(victim, signal.SIGKILL)
         until(lambda: len(supervisor.events("worker.ready")) == 3)
-        until(lambda: poller.ready[-1] == 200)
+        until(lambda: poller.ready and poller.ready[-1] == 200)
         supervisor.send(signal.SIGTERM)
         until(lambda: poller.ready[-1] == 503)
-        assert json.loads(supervisor.health("/readyz")[1])["in_flight"] == 1
+        assert supervisor.readyz()["in_flight"] == 1
         assert supervisor.health("/livez")[0] == 200
         db.release(job)
         assert supervisor.wait() == 0
     finally:
         poller.stop()
         supervisor.end()
-    # The gap after the kill may be too short for the poller to see; at the very end nobody answers.
+    # It may be ready before the poller looks, and the gap after the kill may be too short to be seen.
     seen = [code for code in poller.ready if code]
-    assert seen in ([503, 200, 503, 200, 503], [503, 200, 503]), poller.ready
+    assert seen[seen.index(200) :] in ([200, 503, 200, 503], [200, 503]), poller.ready
+    assert seen.index(200) <= 1, poller.ready
     assert poller.live <= {200, 0}
 
 
@@ -109,7 +110,7 @@ def test_status_and_metrics(tmp_path: Path, db: Database) -> None:
         for process in supervisor.processes("stoker: worker"):
             process.kill()
         until(lambda: len(supervisor.events("worker.ready")) == 4)
-        assert _total(supervisor.health("/metrics")[1]) == before
+        assert _total(until(lambda: supervisor.health("/metrics")[1])) == before
         status: dict[str, Any] = supervisor.status()
         assert db.url not in json.dumps(status)
 

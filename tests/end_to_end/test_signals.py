@@ -1,5 +1,7 @@
 """Signals at every moment and to everybody: always out in time, nothing lost, nobody left."""
 
+import contextlib
+import math
 import os
 import random
 import re
@@ -13,7 +15,7 @@ import pytest
 
 from tests.processes import Supervisor, running
 from tests.side_table import Database
-from tests.support import scaled, until
+from tests.support import SOON_S, fastest, scaled, until
 
 GRACE = 10.0
 
@@ -36,7 +38,9 @@ def test_a_signal_to_every_process_drains(tmp_path: Path, db: Database, number: 
         for job in jobs:
             db.until_effect(job)
         for process in supervisor.processes():
-            process.send_signal(number)
+            # The first ones may be through by then.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
         assert supervisor.wait(GRACE + 2) == 0
     assert db.effects("end", jobs) == dict.fromkeys(jobs, 1)
     assert db.one("select count(*) from stoker.finished where state = 'done'") == 2
@@ -61,8 +65,11 @@ def test_impatient_terms_are_one_term(tmp_path: Path, db: Database, times: int, 
     with running(tmp_path, db.url, {"STOKER_GRACE": f"{GRACE}s"}) as supervisor:
         (job,) = db.enqueue("plain", '{"s": 2}')
         db.until_effect(job)
+        began = time.monotonic()
         for _ in range(times):
-            supervisor.send(signal.SIGTERM)
+            # Whatever comes a second later is another one.
+            if time.monotonic() - began < 0.9:
+                supervisor.send(signal.SIGTERM)
             time.sleep(pause)
         assert supervisor.wait(GRACE + 2) == 0
         assert "Traceback" not in supervisor.log
@@ -70,14 +77,24 @@ def test_impatient_terms_are_one_term(tmp_path: Path, db: Database, times: int, 
 
 
 def test_a_second_term_hurries_and_a_third_kills(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url, {"STOKER_GRACE": "60s"}) as supervisor:
-        (job,) = db.enqueue("deaf", '{"s": 60}')
-        db.until_effect(job)
-        for _ in range(3):
-            supervisor.send(signal.SIGTERM)
-            time.sleep(1.2)
-        assert supervisor.wait(20) == 75
-    assert (db.state(job), db.job(job).attempt) == ("ready", 0)
+    def seconds_after_the_third() -> float:
+        db.conn.execute("truncate stoker.jobs, stoker.attempts")
+        with running(tmp_path, db.url, {"STOKER_GRACE": "60s"}) as supervisor:
+            (job,) = db.enqueue("deaf", '{"s": 60}')
+            db.until_effect(job)
+            for heard in ("drain.started", "drain.tightened"):
+                supervisor.send(signal.SIGTERM)
+                until(lambda: supervisor.events(heard))  # noqa: B023
+                # Sooner it would be taken for the same one.
+                time.sleep(1.05)
+            code, took = supervisor.stop()
+        assert code == 75
+        view = db.job(job)
+        # The keeper has 1.5 s of processor time to hand it back.
+        return took if (view.state, view.attempt) == ("ready", 0) else math.inf
+
+    # Those are the keeper's; the second TERM alone would leave four more.
+    fastest(seconds_after_the_third, below=3)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -115,7 +132,7 @@ def _signal_while_starting(supervisor: Supervisor, number: int) -> None:
         supervisor.send(number)
         code = supervisor.wait(20)
         assert code in (0, -number) or _hit_the_bare_interpreter(supervisor.log), supervisor.log
-        until(lambda: not supervisor.processes(), within=5)
+        until(lambda: not supervisor.processes(), within=SOON_S)
     finally:
         supervisor.end()
 
@@ -126,29 +143,44 @@ def _hit_the_bare_interpreter(log: str) -> bool:
 
 
 def test_no_worker_comes_back_during_a_drain(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": "3s"}) as supervisor:
-        jobs = db.enqueue("deaf", '{"s": 60}', times=2)
+    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2", "STOKER_GRACE": "30s"}) as supervisor:
+        jobs = db.enqueue("held", times=2)
         for job in jobs:
             db.until_effect(job)
         supervisor.send(signal.SIGTERM)
         until(lambda: supervisor.events("drain.started"))
         before = {process.pid for process in supervisor.processes()}
-        os.kill(db.one("select pid from effects limit 1"), signal.SIGKILL)
+        (killed,) = [process for process in supervisor.processes() if process.pid == _runner_of(jobs[0], db)]
+        killed.kill()
+        # It is free at once, and nobody is there to take it.
+        db.until_state(jobs[0], "ready")
+        db.release(*jobs)
         while supervisor.process and supervisor.process.poll() is None:
             assert {process.pid for process in supervisor.processes()} <= before
             time.sleep(0.05)
-    assert {db.state(job) for job in jobs} == {"ready"}
+        assert supervisor.wait() == 0
+    assert [db.state(job) for job in jobs] == ["ready", "done"]
+    assert set(db.effects("start").values()) == {1}
+
+
+def _runner_of(job: int, db: Database) -> int:
+    return int(db.one("select pid from effects where job_id = %s and what = 'start'", job))
 
 
 def test_all_workers_killed_then_a_term(tmp_path: Path, db: Database) -> None:
     with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
         for process in supervisor.processes("stoker: worker"):
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         assert supervisor.stop(within=20)[0] in (0, 75)
 
 
 def test_a_stopped_worker_does_not_hold_up_a_drain(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url, {"STOKER_GRACE": "2s"}) as supervisor:
-        os.kill(supervisor.worker_pid(), signal.SIGSTOP)
-        code, took = supervisor.stop()
-    assert (code, took < 4) == (75, True)
+    def drain() -> float:
+        with running(tmp_path, db.url, {"STOKER_GRACE": "2s"}) as supervisor:
+            os.kill(supervisor.worker_pid(), signal.SIGSTOP)
+            code, took = supervisor.stop()
+        assert code == 75
+        return took
+
+    fastest(drain, below=2 + 2)
