@@ -71,7 +71,7 @@ def test_more_than_a_page_is_promoted_and_other_hosts_hear_of_it(host: Host, que
     queue.conn.execute("listen stoker_ready")
     queue.fill(2500, state="delayed", due_in="-1 s")
     boot.turn_until(lambda: queue.states() == {"ready": 2500})
-    assert {note.payload for note in queue.conn.notifies(timeout=1, stop_after=1)} == {"default"}
+    assert {note.payload for note in queue.conn.notifies(timeout=HANGS_S, stop_after=1)} == {"default"}
 
 
 def test_a_due_row_that_somebody_holds_hides_no_other(host: Host, queue: Queue, database_url: str) -> None:

@@ -95,15 +95,22 @@ def oldest_is(queue: Queue, writer: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def found(queue: Queue) -> Pin | None:
-    """What is there once everything short has passed."""
+    """What is there now; PostgreSQL's own workers have snapshots too, for a moment."""
     return queue.driver.run(_find(1)).pin
+
+
+def until_found(queue: Queue, name: object) -> Pin:
+    """What is there once everything older has passed."""
+    pin = until(lambda: pin if (pin := found(queue)) and pin.name == str(name) else None)
+    assert pin
+    return pin
 
 
 def test_a_reader_is_found_by_pid_application_and_role(queue: Queue, database_url: str) -> None:
     with reading(database_url, application_name="report") as conn:
         queue.add()
-        pin = until(lambda: found(queue))
-        assert (pin.kind, pin.name) == ("session", str(conn.info.backend_pid))
+        pin = until_found(queue, conn.info.backend_pid)
+        assert pin.kind == "session"
         assert (pin.application, pin.role, pin.state) == ("report", conn.info.user, "idle in transaction")
         assert pin.open_s is not None and 0 < pin.open_s < 60
     until(lambda: found(queue) is None)
@@ -113,22 +120,22 @@ def test_the_owner_of_the_oldest_number_comes_before_those_who_see_it(queue: Que
     with psycopg.connect(database_url) as writer:
         writer.execute("insert into stoker.cancels (job_id) values (1)")
         with oldest_is(queue, writer), reading(database_url) as reader:
-            assert found(queue).name == str(writer.info.backend_pid)  # type: ignore[union-attr]
+            until_found(queue, writer.info.backend_pid)
             writer.rollback()
-            assert found(queue).name == str(reader.info.backend_pid)  # type: ignore[union-attr]
+            until_found(queue, reader.info.backend_pid)
 
 
 def test_a_transaction_that_keeps_no_snapshot_holds_nothing(queue: Queue, database_url: str) -> None:
     with psycopg.connect(database_url) as idle:
         idle.execute("select 1")
-        assert found(queue) is None
+        until(lambda: found(queue) is None)
 
 
 def test_sessions_of_other_databases_hold_nothing_here(queue: Queue, database_url: str) -> None:
     with psycopg.connect(make_conninfo(database_url, dbname="postgres")) as other:
         other.isolation_level = IsolationLevel.REPEATABLE_READ
         other.execute("select count(*) from pg_class")
-        assert found(queue) is None
+        until(lambda: found(queue) is None)
 
 
 def test_a_prepared_transaction_is_found_by_its_name(queue: Queue, database_url: str) -> None:
@@ -136,8 +143,8 @@ def test_a_prepared_transaction_is_found_by_its_name(queue: Queue, database_url:
         conn.execute("insert into stoker.cancels (job_id) values (1)")
         conn.execute("prepare transaction 'it''s'")
     try:
-        pin = found(queue)
-        assert pin and (pin.kind, pin.name, pin.application) == ("prepared", "it's", None)
+        pin = until_found(queue, "it's")
+        assert (pin.kind, pin.application) == ("prepared", None)
     finally:
         queue.conn.execute("rollback prepared 'it''s'")
 
@@ -156,8 +163,8 @@ def stranger(queue: Queue, database_url: str) -> Iterator[Queue]:
 
 def test_without_the_right_to_see_others_it_is_named_all_the_same(stranger: Queue, database_url: str) -> None:
     with reading(database_url, application_name="report") as conn:
-        pin = until(lambda: found(stranger))
-        assert (pin.name, pin.application) == (str(conn.info.backend_pid), "report")
+        pin = until_found(stranger, conn.info.backend_pid)
+        assert pin.application == "report"
         assert (pin.state, pin.open_s) == (None, None)
 
 
@@ -208,6 +215,7 @@ def test_one_warning_says_who_since_when_and_what_to_do(
     with reading(database_url, application_name="report") as conn:
         conn.execute("select 'hunter2'")
         pid = conn.info.backend_pid
+        until_found(queue, pid)
         look(5)
         ((level, text),) = told(caplog)
         assert level == logging.WARNING
@@ -216,8 +224,7 @@ def test_one_warning_says_who_since_when_and_what_to_do(
         assert "hunter2" not in text
     until(lambda: not queue.rows("select from pg_stat_activity where pid = %s", pid))
     look(3)
-    assert [level for level, _ in told(caplog)] == [logging.WARNING, logging.INFO]
-    assert f"session {pid}" in told(caplog)[1][1]
+    assert [level for level, text in told(caplog) if f"session {pid}" in text] == [logging.WARNING, logging.INFO]
 
 
 def test_only_one_host_of_the_fleet_tells(

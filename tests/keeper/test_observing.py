@@ -84,8 +84,7 @@ def test_a_frozen_host_that_keeps_its_lock_is_dead_after_a_lease(make_host: Make
     elsewhere(queue, frozen)
     old = frozen.id
     turn_all(watching, until=lambda: old not in hosts(queue))
-    asleep.until_said(HostLost)
-    asleep.turn_until(lambda: frozen.id not in (0, old))
+    turn_all(asleep, watching, until=lambda: asleep.heard(HostLost) and frozen.id not in (0, old))
     assert hosts(queue) == {frozen.id, observer.id}
 
 

@@ -1,6 +1,7 @@
 """A real keeper process, forked and living through run_child."""
 
 import itertools
+import math
 import os
 import signal
 import time
@@ -181,15 +182,23 @@ def test_a_signal_to_everybody_does_not_end_the_keeper(keeper: Process, host: Ho
     assert queue.one("select count(*) from stoker.hosts") == 1 and host.id != 0
 
 
-def test_without_its_supervisor_it_ends_in_time(keeper: Process, host: Host, queue: Queue) -> None:
+def test_without_its_supervisor_it_ends_in_time(start: Callable[[], Process], host: Host, queue: Queue) -> None:
     host.worker_ready(0)
-    (job_id,) = queue.add()
-    queue.claim(host.id, host.slots[0][SlotWord.CLAIM_NO])
-    keeper.supervisor.close()
-    began = time.monotonic()
-    assert keeper.exit_code() == 0
-    assert time.monotonic() - began < 3, "then its fork server would kill it"
-    assert queue.state(job_id) == "running", "its worker, this test, is alive"
+
+    def seconds_left_alone() -> float:
+        keeper = start()
+        until(lambda: keeper.heard(Ready))
+        (job_id,) = queue.add()
+        queue.claim(host.id, host.slots[0][SlotWord.CLAIM_NO])
+        keeper.supervisor.close()
+        began = time.monotonic()
+        code = keeper.exit_code()
+        assert queue.state(job_id) == "running", "its worker, this test, is alive"
+        # Its control thread ends it when it gets no processor for the last third of a second.
+        return time.monotonic() - began if code == 0 else math.inf
+
+    # Then its fork server would kill it.
+    fastest(seconds_left_alone, below=3)
 
 
 def test_a_frozen_server_is_given_up_after_a_few_seconds(keeper: Process, host: Host, queue: Queue) -> None:
@@ -210,18 +219,25 @@ def test_a_frozen_server_is_given_up_after_a_few_seconds(keeper: Process, host: 
     assert not keeper.heard(WaitingForDatabase)
 
 
-def test_close_is_kept_even_when_every_call_hangs(keeper: Process, host: Host, queue: Queue) -> None:
-    backends = queue.rows(
-        "select pid from pg_stat_activity where application_name = 'stoker: keeper' and datname = current_database()"
-    )
-    for (pid,) in backends:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        host.board[Word.PHASE] = Phase.CLOSING
-        began = time.monotonic()
-        keeper.supervisor.send(Close(time.monotonic_ns() + 2 * S))
-        keeper.exit_code()
-        assert time.monotonic() - began < 2.5
-    finally:
+def test_close_is_kept_even_when_every_call_hangs(start: Callable[[], Process], host: Host, queue: Queue) -> None:
+    def seconds_to_close() -> float:
+        host.board[Word.PHASE] = Phase.RUNNING
+        keeper = start()
+        until(lambda: keeper.heard(Ready))
+        backends = queue.rows(
+            "select pid from pg_stat_activity where application_name = 'stoker: keeper'"
+            " and datname = current_database()"
+        )
         for (pid,) in backends:
-            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            host.board[Word.PHASE] = Phase.CLOSING
+            began = time.monotonic()
+            keeper.supervisor.send(Close(time.monotonic_ns() + 2 * S))
+            keeper.exit_code()
+            return time.monotonic() - began
+        finally:
+            for (pid,) in backends:
+                os.kill(pid, signal.SIGCONT)
+
+    fastest(seconds_to_close, below=2.5)

@@ -18,7 +18,7 @@ from stoker.drivers.holding import BEGINNING, Place
 from stoker.drivers.postgres import PostgresDriver
 from tests.schema.explaining import explain
 from tests.side_table import Database
-from tests.support import scaled
+from tests.support import scaled, until
 from worker_proc.marks import LEAST_S, MOST_S, Mark
 
 HOLDER = Holder(1, 1)
@@ -59,9 +59,11 @@ class Claimer:
 
     def seconds_until(self, job_id: int) -> float:
         """How long a backlog is served, one job at a time, before this one has its turn."""
-        began = time.monotonic()
+        began = asked = time.monotonic()
         while job_id not in [one.id for one in self.claim(1)]:
-            assert time.monotonic() - began < MOST_S + 1, "hidden for too long"
+            # Whatever the machine does meanwhile, the first claim after that time finds it.
+            assert asked - began < MOST_S, "hidden for too long"
+            asked = time.monotonic()
         return time.monotonic() - began
 
 
@@ -72,9 +74,8 @@ def claimer(request: pytest.FixtureRequest, db: Database) -> Iterator[Claimer]:
     conn.execute(STEADY_PLANS)
     fill(db, 10_000)
     claimer = Claimer(conn, by_lock=request.param == "lock")
-    claimer.claim(100)
-    claimer.claim(100)
-    assert claimer.last_after > BEGINNING
+    # A machine that takes its time makes the next claim a walk again.
+    until(lambda: claimer.claim(100) and claimer.last_after > BEGINNING)
     yield claimer
     conn.close()
 
@@ -106,7 +107,7 @@ def test_commits_that_arrive_late_are_found(claimer: Claimer, db: Database) -> N
     with psycopg.connect(db.url) as slow:
         row = slow.execute("select id from stoker.enqueue('n', p_priority => 0)").fetchone()
         assert row
-        db.enqueue("n", times=10)
+        db.enqueue("n", times=1000)
         db.conn.execute("delete from stoker.jobs where pos < %s", row)
         while claimer.mark.start(time.monotonic()) <= (0, row[0]):
             claimer.claim(1)
@@ -120,7 +121,7 @@ def test_rows_another_worker_lets_go_are_found(claimer: Claimer, db: Database) -
         claimer.claim(10)
         assert db.one("select count(*) from stoker.jobs where id = any(%s)", held) == 3
         other.rollback()
-    assert claimer.seconds_until(held[0]) <= MOST_S
+    claimer.seconds_until(held[0])
     assert [one.id for one in claimer.claim(2)] == held[1:]
 
 
