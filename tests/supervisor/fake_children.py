@@ -139,12 +139,12 @@ class FakeChild:
     def on_Close_stubborn(self, message: Any) -> None:  # noqa: N802
         pass
 
-    # brief: executes a body of half a second from the stop on
+    # brief: executes a body of half a second, or $FAKE_BRIEF_S, from the stop on
     boot_brief = boot_busy
 
     def on_StopAccepting_brief(self, message: Any) -> None:  # noqa: N802
         self.on(message)
-        time.sleep(0.5)
+        time.sleep(float(os.environ.get("FAKE_BRIEF_S", "0.5")))
         self.slot.clear_lane(0)
         self.slot[SlotWord.IN_FLIGHT] = 0
 
@@ -177,11 +177,11 @@ class FakeKeeper(FakeChild):
         self.kind = os.environ.get("FAKE_KEEPER", "good")
         self.board[Word.HOST_ID] = 4711
         self.board[Word.TRUSTED_UNTIL] = boottime_ns() + 3_600_000_000_000
+        if self.kind == "stops":
+            signal.signal(signal.SIGTERM, lambda *_: self.channel.send(AcceptStopped(0)))
         super().boot()
         if self.kind == "cancels":
             self.channel.send(CancelRequested(701, "somebody asked"))
-        if self.kind == "stops":
-            signal.signal(signal.SIGTERM, lambda *_: self.channel.send(AcceptStopped(0)))
         if self.kind == "loses" and self.spec.claim_no == 1:
             time.sleep(0.5)
             self.channel.send(HostLost())

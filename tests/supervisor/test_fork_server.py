@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.supervisor.harness import Running, descriptors, is_zombie
-from tests.support import scaled, until
+from tests.support import SOON_S, fastest, scaled, until
 
 Start = Callable[..., Running]
 
@@ -58,7 +58,7 @@ def test_a_kill_is_reported_with_its_signal_and_the_seat_is_filled_again(start: 
     running.wait_for("worker.ready", count=2)
     assert is_zombie(victim)
     assert not Path(f"/proc/{victim}").exists()
-    assert running.facts("ChildDied", role="keeper")
+    until(lambda: running.facts("ChildDied", role="keeper"))
 
 
 def test_descriptors_do_not_grow_with_respawns(start: Start) -> None:
@@ -91,13 +91,18 @@ def test_a_killed_fork_server_is_replaced_and_its_children_work_on(start: Start)
 
 
 def test_nobody_survives_the_supervisor_by_more_than_five_seconds(start: Start) -> None:
-    running = start(queues=["good=1", "deaf=1", "daemon=1"]).ready()
-    until(lambda: running.facts("daemon"))
-    os.kill(running.pid, signal.SIGKILL)
-    running.process.wait()
-    began = time.monotonic()
-    until(lambda: not running.alive(), within=5)
-    assert time.monotonic() - began > 1, "the deaf one had its 3 s"
+    def survived() -> float:
+        running = start(queues=["good=1", "deaf=1", "daemon=1"]).ready()
+        until(lambda: running.facts("daemon"))
+        os.kill(running.pid, signal.SIGKILL)
+        running.process.wait()
+        began = time.monotonic()
+        until(lambda: not running.alive())
+        took = time.monotonic() - began
+        assert took > 1, "the deaf one had its 3 s"
+        return took
+
+    fastest(survived, below=5, tries=3)
 
 
 def test_children_of_a_killed_fork_server_do_not_survive_the_supervisor_either(start: Start) -> None:
@@ -106,7 +111,7 @@ def test_children_of_a_killed_fork_server_do_not_survive_the_supervisor_either(s
     running.wait_for("app.imported", count=2)
     os.kill(running.pid, signal.SIGKILL)
     running.process.wait()
-    until(lambda: not running.alive(), within=5)
+    until(lambda: not running.alive(), within=SOON_S)
 
 
 def test_a_supervisor_killed_during_start_leaves_nobody(start: Start) -> None:
@@ -115,7 +120,7 @@ def test_a_supervisor_killed_during_start_leaves_nobody(start: Start) -> None:
         time.sleep(0.15 + 0.1 * trial % 0.7)
         os.kill(running.pid, signal.SIGKILL)
         running.process.wait()
-        until(lambda running=running: not running.alive(), within=5)
+        until(lambda running=running: not running.alive(), within=SOON_S)
 
 
 def test_what_a_worker_left_behind_goes_with_it(start: Start) -> None:
@@ -124,4 +129,5 @@ def test_what_a_worker_left_behind_goes_with_it(start: Start) -> None:
     os.kill(running.facts("boot", queue="daemon")[0]["pid"], signal.SIGKILL)
     until(lambda: is_zombie(daemon))
     until(lambda: not Path(f"/proc/{daemon}").exists())
+    running.wait_for("child.exited")
     assert len(running.events("child.exited")) == 1, "an adopted stranger is reaped quietly"

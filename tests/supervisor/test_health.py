@@ -16,7 +16,7 @@ import pytest
 
 from supervisor.health import HealthServer
 from tests.supervisor.harness import Running, descriptors
-from tests.support import until
+from tests.support import HANGS_S, until
 
 Start = Callable[..., Running]
 HEALTH = "127.0.0.1:0"
@@ -39,7 +39,7 @@ class Poller:
 
     def _ask(self, path: str) -> tuple[int, Any]:
         try:
-            with urllib.request.urlopen(self._url + path, timeout=2) as answer:
+            with urllib.request.urlopen(self._url + path, timeout=HANGS_S) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -57,7 +57,7 @@ class Poller:
 
 
 def test_the_codes_of_a_whole_life(start: Start) -> None:
-    running = start(queues=["brief=2"], health=HEALTH, env={"FAKE_IMPORT_S": "0.3"})
+    running = start(queues=["brief=2"], health=HEALTH, env={"FAKE_IMPORT_S": "0.3", "FAKE_BRIEF_S": "3"})
     poller = Poller(running.url())
     try:
         running.ready()
@@ -71,12 +71,13 @@ def test_the_codes_of_a_whole_life(start: Start) -> None:
     finally:
         poller.end()
     codes = poller.codes("/readyz")
-    assert codes in ([503, 200, 503, 0], [503, 200, 503, 200, 503, 0]), "the gap may be shorter than a poll; no flap"
+    assert codes.index(200) <= 1, "it may be ready before it is asked; no flap"
+    assert codes[codes.index(200) :] in ([200, 503, 0], [200, 503, 200, 503, 0]), "the gap may be shorter than a poll"
     assert poller.codes("/livez") == [200, 0], "alive until the very end"
     drain = [body for at, path, code, body in poller.seen if path == "/readyz" and at > began and code == 503]
     assert all("draining" in body["reasons"] for body in drain)
     in_flight = [body["in_flight"] for body in drain]
-    assert in_flight[0] == 2, "at once: both bodies still had half a second"
+    assert in_flight[0] == 2, "at once: both bodies still had three seconds"
     assert in_flight == sorted(in_flight, reverse=True)
 
 
@@ -93,7 +94,7 @@ def test_the_body_says_what_is_missing(start: Start) -> None:
             "good": {"in_flight": 0, "ready_slots": 1, "slots": 1},
         },
     }
-    os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGSTOP)
+    os.kill(running.facts("boot", title="stoker: worker busy/0")[0]["pid"], signal.SIGSTOP)
     _, body = until(lambda: (lambda answer: answer if answer[0] == 503 else None)(running.get("/readyz")))
     assert body["reasons"] == ["worker busy/0 is stopped by a signal"]
 
@@ -112,9 +113,11 @@ def test_metrics_have_the_names_that_dashboards_use(start: Start) -> None:
     running = start(queues=["busy=1"], health=HEALTH).ready()
     os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGKILL)
     running.wait_for("worker.ready", count=2)
-    text = until(lambda: (lambda body: body if "restarts_total{" in body else "")(running.get("/metrics")[1]))
-    assert 'stoker_in_flight{queue="busy"} 1.0' in text
-    assert 'stoker_children{role="worker",state="ready"} 1.0' in text
+    facts = (
+        *("restarts_total{", 'stoker_in_flight{queue="busy"} 1.0'),
+        'stoker_children{role="worker",state="ready"} 1.0',
+    )
+    text = until(lambda: body if all(fact in (body := running.get("/metrics")[1]) for fact in facts) else "")
     assert 'stoker_child_restarts_total{reason="crash",role="worker"} 1.0' in text.replace(
         'role="worker",reason="crash"', 'reason="crash",role="worker"'
     )

@@ -49,7 +49,7 @@ def test_ready_status_watchdog_and_stopping(start: Start, manager: Manager, tmp_
     running = start(queues=["brief=1"], env=env)
     ready = until(lambda: manager.having("READY"))
     assert ready == [{"READY": "1", "MAINPID": str(running.pid)}]
-    until(lambda: manager.having("STATUS")[-1]["STATUS"] == "1 of 1 workers ready")
+    until(lambda: [said["STATUS"] for said in manager.having("STATUS")][-1:] == ["1 of 1 workers ready"])
     count = len(manager.having("WATCHDOG"))
     until(lambda: len(manager.having("WATCHDOG")) >= count + 3)
     running.signal(signal.SIGTERM)
