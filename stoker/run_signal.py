@@ -100,9 +100,11 @@ class RunSignal:
         self._reasons.append(reason)
         self._tell_listeners()
 
-    def close(self) -> None:
-        """Hand the signal back when its run has ended: no listener is called any more."""
-        self._listeners.clear()
+    def close(self) -> tuple[Reason, ...]:
+        """Hand the signal back when its run has ended: no listener is called any more. Returns all reasons."""
+        if self._listeners:
+            self._listeners.clear()
+        return self.reasons if self._reasons else ()
 
     def _tell_listeners(self) -> None:
         while True:

@@ -48,10 +48,11 @@ class Batching:
 
     def leading(self, names: Iterable[str]) -> int:
         """How many of these, from the first, are short and fit into a batch together."""
-        expected, count = 0.0, 0
+        expected, count, by_name = 0.0, 0, self._by_name
         for name in names:
-            expected += self._by_name.get(name, TARGET_S)
-            if expected > TARGET_S or not self.is_short(name):
+            seconds = by_name.get(name, TARGET_S)
+            expected += seconds
+            if expected > TARGET_S or seconds > SHORT_S:
                 break
             count += 1
         return count

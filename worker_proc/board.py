@@ -171,24 +171,22 @@ class Slot:
         self[SlotWord.CLAIM_NO] = claim_no
         self[SlotWord.STATE] = SlotState.STARTING
 
-    def set_in_flight(self, bodies: int) -> None:
-        """Say how many bodies execute."""
-        self._words[self._in_flight_at] = bodies
-
     # Lanes: the job id is written last, so a reader never pairs an id with another body's facts.
 
-    def fill_lane(self, lane: int, job_id: int, run_no: int, hard: int) -> None:
-        """Say which body this lane executes."""
+    def fill_lane(self, lane: int, job_id: int, run_no: int, hard: int, *, bodies: int = 1) -> None:
+        """Say which body this lane executes, and how many execute now."""
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
+        words[self._in_flight_at] = bodies
         words[at + _RUN] = run_no
         words[at + _HARD] = hard
         words[at + _JOB] = job_id
 
-    def clear_lane(self, lane: int) -> None:
-        """Say that this lane executes nothing, and what it executed last."""
+    def clear_lane(self, lane: int, *, bodies: int = 0) -> None:
+        """Say that this lane executes nothing, what it executed last, and how many bodies execute now."""
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         words[at + _LAST_JOB], words[at + _LAST_RUN] = words[at + _JOB], words[at + _RUN]
         words[at + _JOB] = 0
+        words[self._in_flight_at] = bodies
 
     def read_lane(self, lane: int) -> LaneRun | None:
         """The executing body, or None. A value torn by a concurrent change is read again."""
@@ -236,9 +234,10 @@ class Slot:
             if value:
                 yield at // (NAMES + 1), at % (NAMES + 1), value
 
-    def observe(self, seconds: float) -> None:
-        """Add one duration to the histogram (child only)."""
+    def count_run(self, outcome: str, name_index: int, seconds: float) -> None:
+        """Add one run to its counter and its duration to the histogram (child only)."""
         words = self._words
+        words[self._counters_at + _ROW_OF[outcome] + name_index] += 1
         words[self._buckets_at + bisect_left(BUCKETS, seconds)] += 1
         words[self._duration_sum_at] += int(seconds * 1e6)
         words[self._duration_count_at] += 1

@@ -20,11 +20,9 @@ from stoker.settings import Settings
 from stoker.verdict import OUTCOME_LABEL, judge
 from worker_proc import copies
 from worker_proc.board import OTHER, Word
-from worker_proc.control import Control
+from worker_proc.control import BEAT_NS, Control
 from worker_proc.messages import Cancel
 
-# The control thread looks at least once per beat, and then learns of every later deadline.
-BEAT_S: Final = 1.0
 FAR_NS: Final = 1_000_000_000
 
 log = logs.get("worker")
@@ -50,8 +48,8 @@ class Run:
         self.unwind = unwind
         self.signal = RunSignal()
         self.unwound: tuple[Reason, ...] = ()
-        self.started = time.monotonic_ns()
-        self.soft = self.started + int(job.timeout * 1e9) if job and job.timeout else 0
+        self.started = started = time.monotonic_ns()
+        self.soft = started + int(job.timeout * 1e9) if job is not None and job.timeout else 0
 
     def time_left(self) -> float | None:
         """Seconds until the timeout or the end of a drain."""
@@ -79,6 +77,7 @@ class Runs:
         self._control = control
         self.lease = lease
         self._settings = settings
+        self._kill_after = int(settings.kill_after * 1e9)
         self._pid = os.getpid()
         self._slot = control.slot
         self._index = {name: at for at, name in enumerate(names)}
@@ -94,7 +93,6 @@ class Runs:
         self,
         claimed: Claimed,
         job: Job[..., Any] | None,
-        *,
         lane: int,
         holder: Holder,
         unwind: Unwind,
@@ -102,14 +100,14 @@ class Runs:
         """Name the body on the board."""
         token = next(self._tokens)
         run = Run(self, token, lane, claimed, job, holder.host, unwind)
-        hard = run.soft + int(self._settings.kill_after * 1e9) if run.soft else 0
+        executing, soft = self._executing, run.soft
         with self._lock:
-            self._executing[token] = run
-            self._slot.fill_lane(lane, claimed.id, claimed.run_no, hard)
-            self._slot.set_in_flight(len(self._executing))
+            executing[token] = run
+            hard = soft + self._kill_after if soft else 0
+            self._slot.fill_lane(lane, claimed.id, claimed.run_no, hard, bodies=len(executing))
         if self._draining:
             run.signal.abort("drain")
-        if job and job.timeout and job.timeout < BEAT_S:
+        if soft and soft - run.started < BEAT_NS:
             self._control.look_soon()
         return run
 
@@ -122,7 +120,8 @@ class Runs:
         if os.getpid() != self._pid:
             copies.leave(ended.error if ended else None)
         elapsed = (time.monotonic_ns() - run.started) * 1e-9
-        reasons = run.signal.reasons
+        # What arrives from here on changes nothing any more.
+        reasons = run.signal.close()
         settlement = judge(
             run.job, run.claimed, ended, reasons, elapsed=elapsed, rng=self._rng, settings=self._settings
         )
@@ -130,15 +129,12 @@ class Runs:
         keep(settlement)
         slot, executing = self._slot, self._executing
         with self._lock:
-            slot.clear_lane(run.lane)
             del executing[run.token]
-            slot.set_in_flight(len(executing))
+            slot.clear_lane(run.lane, bodies=len(executing))
             if outcome is not None:
-                slot.count(outcome, self._index.get(run.claimed.name, OTHER))
-                slot.observe(elapsed)
-            if settlement is not None and self._control.stopping:
+                slot.count_run(outcome, self._index.get(run.claimed.name, OTHER), elapsed)
+            if self._control.stop_reason and settlement is not None:
                 self._count(settlement)
-        run.signal.close()
         if settlement is None or settlement.outcome != "completed":
             self._report(run, settlement, reasons, elapsed)
         return elapsed

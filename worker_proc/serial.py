@@ -82,7 +82,7 @@ class SerialLane:
 
     def room(self) -> int:
         """How many jobs to claim next."""
-        return 1 if self._acks(self._last) else self._batching.next()
+        return 1 if self._last is not None and self._acks(self._last) else self._batching.next()
 
     def by_lock(self) -> bool:
         """True when the next jobs are likely to be short."""
@@ -107,7 +107,7 @@ class SerialLane:
         while self._may_start(holder):
             if not self._execute_next(holder):
                 return
-            if self._acks(self._last):
+            if self._last is not None and self._acks(self._last):
                 break
         self._let_go()
 
@@ -147,25 +147,25 @@ class SerialLane:
         return not self._control.stopping and self._control.board[Word.PHASE] == Phase.RUNNING
 
     def _may_start(self, holder: Holder) -> bool:
-        board = self._control.board
-        if self._control.stopping or board[Word.PHASE]:
+        control, board = self._control, self._control.board
+        if control.stop_reason or board.words[Word.PHASE]:
             return False
         # A host that slept between claim and start may have been judged dead: what it leased runs elsewhere.
         return self._locked or (board[Word.HOST_ID] == holder.host and board.lease_trusted(boottime_ns()))
 
-    def _acks(self, job: Job[..., Any] | None) -> bool:
-        return job is not None and (self._ack_each or job.ack_each)
+    def _acks(self, job: Job[..., Any]) -> bool:
+        return self._ack_each or job.ack_each
 
     def _lockable(self, job: Job[..., Any]) -> bool:
         return self._row_locks and not job.lease and self._batching.is_short(job.name)
 
     def _leading(self, jobs: Sequence[Claimed]) -> Sequence[Claimed]:
         """The short ones that come first; when there is none, the first alone, leased. The rest is let go."""
+        lockable = {name for name in {one.name for one in jobs} if (job := self._registry.get(name)) and not job.lease}
         names = []
         for one in jobs:
-            job = self._registry.get(one.name)
             # One that may have killed its process runs where a death is its own for certain.
-            if job is None or job.lease or one.crashes:
+            if one.crashes or one.name not in lockable:
                 break
             names.append(one.name)
         count = self._batching.leading(names)
@@ -182,15 +182,19 @@ class SerialLane:
                 return False
             claimed = self._reserved.popleft()
             job = self._registry.get(claimed.name)
-            run = self._runs.begin(claimed, job, lane=0, holder=holder, unwind=self._executor.unwind)
-        if not self._locked and not self._reserved and self._batching.ahead(claimed.name) and not self._acks(job):
-            self._wants_ahead = True
-            self._clerk_called.set()
+            run = self._runs.begin(claimed, job, 0, holder, self._executor.unwind)
+        if not self._locked and not self._reserved and job is not None and not self._acks(job):
+            self._think_ahead(claimed.name)
         seconds = self._runs.end(run, self._executor.execute(run, job), keep=self._desk.add)
         self._last = job
         if job is not None:
             self._batching.observe(claimed.name, seconds)
         return True
+
+    def _think_ahead(self, name: str) -> None:
+        if self._batching.ahead(name):
+            self._wants_ahead = True
+            self._clerk_called.set()
 
     def _let_go(self) -> None:
         unstarted = [*self._reserved]

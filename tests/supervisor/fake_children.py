@@ -86,7 +86,6 @@ class FakeChild:
                 self.channel.send(AcceptStopped(self.slot[SlotWord.IN_FLIGHT]))
             case Close() | Recycle():
                 self.slot.clear_lane(0)
-                self.slot[SlotWord.IN_FLIGHT] = 0
                 self.channel.send(Closed(0, 0, 0))
                 os._exit(0)
 
@@ -146,7 +145,6 @@ class FakeChild:
         self.on(message)
         time.sleep(float(os.environ.get("FAKE_BRIEF_S", "0.5")))
         self.slot.clear_lane(0)
-        self.slot[SlotWord.IN_FLIGHT] = 0
 
     # daemon: leaves a process behind that outlives it unless somebody ends its group
     def boot_daemon(self) -> None:
@@ -161,13 +159,11 @@ class FakeChild:
     # worn: has done many runs
     def boot_worn(self) -> None:
         for _ in range(50):
-            self.slot.observe(0.01)
-            self.slot.count("ok", 0)
+            self.slot.count_run("ok", 0, 0.01)
         self.boot()
 
     def execute(self, *, hard: int) -> None:
         self.slot.fill_lane(0, 700 + self.spec.slot, 1, hard)
-        self.slot[SlotWord.IN_FLIGHT] = 1
 
 
 class FakeKeeper(FakeChild):

@@ -36,8 +36,8 @@ def test_what_is_seen_never_goes_down(events: list[tuple[str, int, int] | str]) 
                 slot.reset(generation=1, claim_no=claim_no)
             else:
                 outcome, index, number = event
-                slot.count(outcome, index, by=number)
-                slot.observe(0.02)
+                slot.count(outcome, index, by=number - 1)
+                slot.count_run(outcome, index, 0.02)
             seen = totals.copy()
             seen.add("q", read_counters(slot, names), read_durations(slot))
             assert all(seen.jobs[key] >= value for key, value in last.items())

@@ -40,7 +40,7 @@ def test_counters_are_per_outcome_and_name(board: Board) -> None:
 def test_a_duration_falls_into_the_first_bucket_that_holds_it(board: Board) -> None:
     slot = board.add_slot(lanes=1)
     for seconds in (0.0, BUCKETS[0], BUCKETS[0] + 1e-6, BUCKETS[-1] + 1):
-        slot.observe(seconds)
+        slot.count_run("ok", 0, seconds)
     buckets = slot.buckets()
     assert (buckets[0], buckets[1], buckets[-1], sum(buckets)) == (2, 1, 1, 4)
 
