@@ -49,7 +49,7 @@ def run(
 
 def become_supervisor(overrides: dict[str, Any]) -> NoReturn:
     """Exec `python -m supervisor` with these settings before all others. Raises SettingsInvalid first."""
-    known = settings.load(overrides)
+    known = settings.load(overrides, read_again=True)
     if not known.app:
         nothing = "no module is named that declares jobs, so there is nothing to run; for example --app shop.jobs"
         raise SettingsInvalid(problems=[Problem("", "app", nothing)])

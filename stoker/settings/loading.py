@@ -10,6 +10,7 @@ from stoker.settings.checks import conflicts
 from stoker.settings.draft import Draft
 from stoker.settings.machine import runtime_directories, usable_directory
 from stoker.settings.model import QueueSettings, RetentionSettings, Settings
+from stoker.settings.readers import check_conninfo
 from stoker.settings.sources import take_environment, take_file, take_flags
 
 
@@ -18,11 +19,13 @@ def load(
     *,
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    read_again: bool = False,
 ) -> Settings:
     """Read `stoker.toml` (or `[tool.stoker]`), then `STOKER_*`, then flags; the later source wins.
 
     `overrides` are flags by setting name; None means not given; `config` names another file than `stoker.toml`.
     `queues` is a table or a list of `NAME=PROCESSES[xCONCURRENCY]`; the strongest source chooses which queues run.
+    `read_again`: they are read once more before a URL is used, so that nothing is lost by not asking libpq now.
     Raises SettingsInvalid with every mistake of every source, or DriverNotImplemented if that is the only one.
     """
     flags, variables = overrides or {}, os.environ if environ is None else environ
@@ -33,6 +36,9 @@ def load(
     take_flags(draft, flags)
     settings = _assemble(draft)
     _note_conflicts(draft, settings)
+    # Importing libpq takes longer than all the rest of this; but whoever is told of mistakes is told of all.
+    if draft.problems or not read_again:
+        _note_bad_urls(draft)
     if draft.unsupported and len(draft.problems) == 1:
         raise draft.unsupported
     if draft.problems:
@@ -59,6 +65,15 @@ def _assemble(draft: Draft) -> Settings:
     if draft.queues:
         facts["queues"] = {name: QueueSettings(**given) for name, given in draft.queues.items()}
     return Settings(**facts, retention=RetentionSettings(**draft.retention))
+
+
+def _note_bad_urls(draft: Draft) -> None:
+    for key in ("database_url", "direct_database_url"):
+        try:
+            if url := draft.scalars.get(key):
+                check_conninfo(url)
+        except ValueError as error:
+            draft.mistake(draft.origins[key], key, str(error))
 
 
 def _note_conflicts(draft: Draft, settings: Settings) -> None:

@@ -125,7 +125,7 @@ def absolute_path(value: object) -> str:
 
 
 def database_url(value: object) -> str:
-    """Read a PostgreSQL URL or conninfo string; its text is never repeated in a message.
+    """Read what may be a PostgreSQL URL or conninfo string; its text is never repeated in a message.
 
     Raises DriverNotImplemented for the URL of a queue driver that does not exist yet.
     """
@@ -136,11 +136,11 @@ def database_url(value: object) -> str:
         raise ValueError("expected a postgresql:// URL")
     if re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) and scheme not in ("postgresql", "postgres"):
         raise ValueError(f"expected a postgresql:// URL, got a {scheme}:// one")
-    _check_conninfo(value.strip())
     return value.strip()
 
 
-def _check_conninfo(text: str) -> None:
+def check_conninfo(text: str) -> None:
+    """Have libpq read a URL or conninfo string. Raises ValueError."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
