@@ -10,8 +10,9 @@ from bench.marks import every
 from bench.reading import Reading, alternate
 from bench.rig import Rig
 
-# Ids of the rows that are only there lie behind all others.
-BEHIND = 10**9
+# As in a queue that has been running: what ended has the lowest ids, what waits longest comes before all the rest.
+HEAD = 10**9
+BEHIND = 2 * HEAD
 
 
 def measure(rig: Rig) -> list[Reading]:
@@ -43,12 +44,12 @@ def _grow(big: Rig, at: int) -> None:
     had = big.scale.backlogs[at - 1] if at else (0, 0)
     ready, finished = big.scale.backlogs[at]
     big.db.fill("stoker", ready - had[0], after=BEHIND + had[0])
-    big.db.fill_finished(finished - had[1], after=2 * BEHIND + had[1])
+    big.db.fill_finished(finished - had[1], after=had[1])
 
 
 def _behind_others(big: Rig, load: Load) -> float:
     with closing(Beacon()) as beacon:
         # The ids of the round before are gone by now.
-        big.db.fill("stoker", load.jobs, to=beacon.name, every=every(load.jobs))
+        big.db.fill("stoker", load.jobs, after=HEAD, to=beacon.name, every=every(load.jobs))
         big.db.tidy()
         return run(big, load, beacon).rate
