@@ -22,7 +22,7 @@ from bench.publish import BEGIN, END, publish
 from bench.report import HEAD
 from bench.workloads import WORKLOADS
 from stoker import embedded
-from tests.support import FULL_SCALE, until
+from tests.support import FULL_SCALE, SOON_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 # One point of a curve.
@@ -59,7 +59,8 @@ class Bench:
         return process.returncode, said
 
     def has_left_nothing(self, pid: int) -> None:
-        assert not self.processes()
+        # What it killed takes a moment to be gone.
+        until(lambda: not self.processes())
         assert not list(self.temporary.iterdir())
         assert not self.databases(pid)
 
@@ -152,7 +153,7 @@ def test_a_killed_run_leaves_no_process(bench: Bench, server: embedded.Server) -
         until(lambda: list(bench.temporary.glob("*/supervisor.log")), within=60)
         process.kill()
         process.communicate(timeout=60)
-    until(lambda: not bench.processes(), within=10)
+    until(lambda: not bench.processes(), within=SOON_S)
     with psycopg.connect(server.url, autocommit=True) as conn:
         for name in bench.databases(process.pid):
             conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

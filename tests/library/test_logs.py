@@ -23,6 +23,7 @@ from stoker import logs
 from stoker.log_layout import Event, json_line, text_line
 from stoker.log_words import WORDS
 from stoker.outlet import Outlet
+from tests.support import HANGS_S
 
 PRELUDE = "import logging, os, sys\nfrom stoker import logs\nlog = logs.get('worker')\n"
 
@@ -317,7 +318,9 @@ def test_a_line_that_was_torn_does_not_spoil_the_next() -> None:
         os.close(writer)
 
 
-def test_a_slow_reader_gets_everything() -> None:
+def test_a_slow_reader_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A reader that gets no processor for a moment is not one that went away.
+    monkeypatch.setattr("stoker.outlet._PATIENCE", HANGS_S)
     reader, writer = os.pipe()
     got: list[bytes] = []
 
@@ -338,7 +341,8 @@ def test_a_slow_reader_gets_everything() -> None:
 
 
 def test_lines_of_several_processes_stay_whole() -> None:
-    code = "logs.configure('json')\nfor n in range(500):\n    log.event('a', n=n, text='z' * 700)"
+    patient = "from stoker import outlet\noutlet._PATIENCE = 60\n"
+    code = patient + "logs.configure('json')\nfor n in range(500):\n    log.event('a', n=n, text='z' * 700)"
     reader, writer = os.pipe()
     children = [subprocess.Popen([sys.executable, "-c", PRELUDE + code], stderr=writer) for _ in range(4)]
     os.close(writer)
