@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from typing import Any
 
+import click
 import msgspec
-import typer
 
-from stoker.console.options import Apps, AsJson, Config, DatabaseUrl, Queues
+from stoker.console import options
 from stoker.console.output import complain, explain, say, say_json, say_table
 from stoker.errors import DatabaseNotGiven, StokerError
 from stoker.settings import Settings, load
@@ -30,23 +31,25 @@ class Report(msgspec.Struct):
         return max((error.exit_code for error in self.errors), default=0)
 
 
+@click.command()
+@options.apps
+@options.queues
+@options.as_json
+@options.database_url
+@options.config
 def check(
-    app: Apps = None,
-    queue: Queues = None,
-    as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    app: tuple[str, ...], queue: tuple[str, ...], as_json: bool, database_url: str | None, config: str | None
 ) -> None:
-    """Check the settings, the application, its queues and the database; every fault is told."""
+    """Check the settings, the application, its queues and the database. Every fault is told."""
     report = Report()
     try:
-        known = load({"app": app, "queues": queue, "database_url": database_url, "config": config})
+        known = load({"app": app or None, "queues": queue, "database_url": database_url, "config": config})
         _look_at_application(known, report)
         _look_at_database(known, report)
     except StokerError as error:
         report.errors.append(error)
     _tell_json(report) if as_json else _tell(report)
-    raise typer.Exit(report.exit_code)
+    sys.exit(report.exit_code)
 
 
 def _look_at_application(known: Settings, report: Report) -> None:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from stoker.console.options import Apps, Config, DatabaseUrl
+from stoker.console import options
 from stoker.console.output import say
 from stoker.console.refusals import PayloadNotJson, TimeUnreadable, TimeWithoutZone
 
@@ -20,44 +20,42 @@ if TYPE_CHECKING:
     from stoker.settings import Settings
 
 
+@click.command()
+@click.argument("name")
+@click.argument("payload", metavar="[JSON]", default="{}")
+@options.apps
+@click.option("--queue", metavar="NAME", help="Another queue.")
+@click.option("--priority", type=int, help="Lower runs first; 0 is usual.")
+@click.option("--delay", metavar="DURATION", help="Not before, such as 5m.")
+@click.option("--run-at", metavar="TIME", help="Not before, such as 2030-01-31T08:00:00Z.")
+@click.option("--key", "idempotency_key", help="The idempotency key.")
+@click.option("--tenant", help="Whose job it is.")
+@click.option("--on-conflict", help="When a live job has the key: dedupe, error or replace.")
+@options.database_url
+@options.config
 def enqueue(
-    name: Annotated[str, typer.Argument(help="The job's name.")],
-    payload: Annotated[str, typer.Argument(metavar="JSON", help="A JSON object, or - to read one.")] = "{}",
-    app: Apps = None,
-    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Another queue.")] = None,
-    priority: Annotated[int | None, typer.Option("--priority", help="Lower runs first; 0 is usual.")] = None,
-    delay: Annotated[str | None, typer.Option("--delay", metavar="DURATION", help="Not before, such as 5m.")] = None,
-    run_at: Annotated[
-        str | None, typer.Option("--run-at", metavar="TIME", help="Not before, such as 2030-01-31T08:00:00Z.")
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="The idempotency key.")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Whose job it is.")] = None,
-    on_conflict: Annotated[
-        str | None, typer.Option("--on-conflict", help="When a live job has the key: dedupe, error or replace.")
-    ] = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    name: str,
+    payload: str,
+    app: tuple[str, ...],
+    run_at: str | None,
+    database_url: str | None,
+    config: str | None,
+    **given: Any,
 ) -> None:
     """Enqueue a job and print its id.
+
+    NAME is the job's name, JSON its payload: an object ({} if left out), or - to read one.
 
     With an application (--app or `app` in the settings) its declaration of the job counts: queue, retries, key.
     """
     from stoker import client, settings
 
-    known = settings.load({"app": app, "database_url": database_url, "config": config})
+    known = settings.load({"app": app or None, "database_url": database_url, "config": config})
     job = _find(name, known)
-    given = {
-        "queue": queue,
-        "priority": priority,
-        "delay": delay,
-        "run_at": None if run_at is None else _time(name, run_at),
-        "idempotency_key": key,
-        "tenant": tenant,
-        "on_conflict": on_conflict,
-    }
-    options: Any = {option: value for option, value in given.items() if value is not None}
+    given["run_at"] = None if run_at is None else _time(name, run_at)
+    chosen = {option: value for option, value in given.items() if value is not None}
     with _queue_of(known):
-        job_id = client.enqueue(job, _payload(name, payload), **options)
+        job_id = client.enqueue(job, _payload(name, payload), **chosen)
     say(str(job_id))
 
 

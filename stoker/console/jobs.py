@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final, get_args
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, get_args
 
-import typer
+import click
 
-from stoker.console.options import AsJson, Config, DatabaseUrl, JobIds
+from stoker.console import options
 from stoker.console.output import complain, cut, explain, in_json, local_time, say, say_json, say_table
 from stoker.drivers.base import JobView, State
 from stoker.errors import FAILED, JobNotFound, StokerError
 from stoker.settings import load
 
-app = typer.Typer(name="jobs", help="Jobs: ls, show, retry, cancel.", no_args_is_help=True)
-
 _CELL: Final = 48
 
-
-def _known_states(states: list[str] | None) -> list[str] | None:
-    for state in states or ():
-        if state not in get_args(State):
-            raise typer.BadParameter(f"{state!r} is none of {', '.join(get_args(State))}")
-    return states
+_job_ids = click.argument("job_ids", metavar="ID…", type=int, nargs=-1, required=True)
 
 
-@app.command()
+@click.group()
+def jobs() -> None:
+    """Jobs: ls, show, retry, cancel."""
+
+
+@jobs.command()
+@click.option("--queue", help="Only of this queue.")
+@click.option("--name", help="Only with this name.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    type=click.Choice(get_args(State)),
+    multiple=True,
+    help="Only in this state, such as dead; may be repeated.",
+)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most so many.")
+@click.option("--before", metavar="ID", type=click.IntRange(1, 2**63 - 1), help="Only older ones than this.")
+@options.as_json
+@options.database_url
+@options.config
 def ls(
-    queue: Annotated[str | None, typer.Option("--queue", help="Only of this queue.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Only with this name.")] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option("--state", callback=_known_states, help="Only in this state, such as dead; may be repeated."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
-    before: Annotated[
-        int | None, typer.Option("--before", metavar="ID", min=1, max=2**63 - 1, help="Only older ones than this.")
-    ] = None,
-    as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    queue: str | None,
+    name: str | None,
+    states: tuple[State, ...],
+    limit: int,
+    before: int | None,
+    as_json: bool,
+    database_url: str | None,
+    config: str | None,
 ) -> None:
     """List jobs, the newest first."""
     from stoker.console.place import ask, reading
@@ -47,7 +56,7 @@ def ls(
     with reading(load({"database_url": database_url, "config": config})) as session:
         found: list[JobView] = ask(
             session,
-            lambda driver: driver.jobs(queue=queue, name=name, state=state or (), limit=limit, before=before),
+            lambda driver: driver.jobs(queue=queue, name=name, state=states, limit=limit, before=before),
         )
     if as_json:
         say_json(found)
@@ -58,13 +67,12 @@ def ls(
         complain(f"There may be more: --before {found[-1].id}, or a larger --limit.")
 
 
-@app.command()
-def show(
-    job_id: Annotated[int, typer.Argument(metavar="ID")],
-    as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
+@jobs.command()
+@click.argument("job_id", metavar="ID", type=int)
+@options.as_json
+@options.database_url
+@options.config
+def show(job_id: int, as_json: bool, database_url: str | None, config: str | None) -> None:
     """Show everything that is stored about a job."""
     from stoker import client
     from stoker.console.place import reading
@@ -81,9 +89,15 @@ def show(
     say(job_sheet(view))
 
 
-@app.command()
-def retry(job_ids: JobIds, database_url: DatabaseUrl = None, config: Config = None) -> None:
-    """Put dead or cancelled jobs back in line, with all their attempts."""
+@jobs.command()
+@_job_ids
+@options.database_url
+@options.config
+def retry(job_ids: tuple[int, ...], database_url: str | None, config: str | None) -> None:
+    """Put dead or cancelled jobs back in line, with all their attempts.
+
+    ID… are numbers that `stoker enqueue` printed.
+    """
 
     def put_back(job_id: int) -> str:
         from stoker import client
@@ -95,14 +109,16 @@ def retry(job_ids: JobIds, database_url: DatabaseUrl = None, config: Config = No
     _for_each(job_ids, put_back, database_url, config)
 
 
-@app.command()
-def cancel(
-    job_ids: JobIds,
-    reason: Annotated[str, typer.Option("--reason", help="Stored with the job.")] = "",
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """Cancel waiting jobs, and ask running ones to end."""
+@jobs.command()
+@_job_ids
+@click.option("--reason", default="", help="Stored with the job.")
+@options.database_url
+@options.config
+def cancel(job_ids: tuple[int, ...], reason: str, database_url: str | None, config: str | None) -> None:
+    """Cancel waiting jobs, and ask running ones to end.
+
+    ID… are numbers that `stoker enqueue` printed.
+    """
 
     def end(job_id: int) -> str:
         from stoker import client
@@ -113,7 +129,7 @@ def cancel(
     _for_each(job_ids, end, database_url, config)
 
 
-def _for_each(job_ids: list[int], act: Callable[[int], str], database_url: str | None, config: str | None) -> None:
+def _for_each(job_ids: Sequence[int], act: Callable[[int], str], database_url: str | None, config: str | None) -> None:
     """Act on every job, whatever becomes of the others; 1 at the end if one was refused."""
     from stoker.console.place import reading
 
@@ -128,7 +144,7 @@ def _for_each(job_ids: list[int], act: Callable[[int], str], database_url: str |
                 failed = True
                 explain(error)
     if failed:
-        raise typer.Exit(FAILED)
+        sys.exit(FAILED)
 
 
 def _row(view: JobView) -> tuple[str, ...]:

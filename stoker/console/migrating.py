@@ -1,10 +1,15 @@
 """`stoker migrate`: bring the database up to this code."""
 
-from stoker.console.options import Config, DatabaseUrl
+import click
+
+from stoker.console import options
 from stoker.console.output import say
 
 
-def migrate(database_url: DatabaseUrl = None, config: Config = None) -> None:
+@click.command()
+@options.database_url
+@options.config
+def migrate(database_url: str | None, config: str | None) -> None:
     """Apply the migrations that are missing; two at once are safe. Without a URL: on the embedded PostgreSQL."""
     from stoker import settings
     from stoker.console.place import connected, holding_url

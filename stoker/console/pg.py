@@ -6,72 +6,72 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from stoker.errors import PlatformUnsupported
 
 if TYPE_CHECKING:
     from stoker.embedded import StopReport
 
-app = typer.Typer(name="pg", help="The embedded PostgreSQL: start, stop, psql, url.", no_args_is_help=True)
+_root = click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    help="Its directory; else STOKER_PG_ROOT, else .stoker here (as root: /var/lib/stoker).",
+)
 
-Root = Annotated[
-    Path | None,
-    typer.Option("--root", help="Its directory; else STOKER_PG_ROOT, else .stoker here (as root: /var/lib/stoker)."),
-]
 
-
-@app.callback()
-def _every_command() -> None:
+@click.group()
+def pg() -> None:
     """The embedded PostgreSQL: start, stop, psql, url."""
     if sys.platform == "win32":
         raise PlatformUnsupported(command="stoker pg", platform=sys.platform)
 
 
-@app.command()
-def start(root: Root = None) -> None:
+@pg.command()
+@_root
+def start(root: Path | None) -> None:
     """Start it and keep it up until `stoker pg stop`; prints its URL."""
     from stoker import embedded
 
-    typer.echo(embedded.start(root))
+    click.echo(embedded.start(root))
 
 
-@app.command()
-def stop(
-    root: Root = None,
-    force: Annotated[bool, typer.Option("--force", help="Stop it even while it is used.")] = False,
-) -> None:
+@pg.command()
+@_root
+@click.option("--force", is_flag=True, help="Stop it even while it is used.")
+def stop(root: Path | None, force: bool) -> None:
     """Stop it, unless somebody still uses it; waits until it is down."""
     from stoker import embedded
 
     report = embedded.stop(root, force=force)
     where = _directory(root)
     if report.stopped:
-        typer.echo(f"Stopped the server in {where}." if report.was_running else f"No server runs in {where}.")
+        click.echo(f"Stopped the server in {where}." if report.was_running else f"No server runs in {where}.")
         return
-    typer.echo(_still_up(report, where), err=True)
-    raise typer.Exit(1)
+    click.echo(_still_up(report, where), err=True)
+    sys.exit(1)
 
 
-@app.command()
-def url(
-    root: Root = None,
-    start: Annotated[bool, typer.Option("--start", help="Start it if it does not run, as `stoker pg start`.")] = False,
-) -> None:
+@pg.command()
+@_root
+@click.option("--start", is_flag=True, help="Start it if it does not run, as `stoker pg start`.")
+def url(root: Path | None, start: bool) -> None:
     """Print its URL."""
     from stoker import embedded
 
     found = embedded.running_url(root) or (embedded.start(root) if start else None)
     if found is None:
-        typer.echo(f"No server runs in {_directory(root)}. Start one: stoker pg start", err=True)
-        raise typer.Exit(1)
-    typer.echo(found)
+        click.echo(f"No server runs in {_directory(root)}. Start one: stoker pg start", err=True)
+        sys.exit(1)
+    click.echo(found)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def psql(context: typer.Context, root: Root = None) -> None:
+@pg.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@_root
+@click.pass_context
+def psql(context: click.Context, root: Path | None) -> None:
     """Open psql on it, started if need be; it stays up as long as psql. Further arguments go to psql."""
     from stoker import embedded
 
@@ -80,8 +80,8 @@ def psql(context: typer.Context, root: Root = None) -> None:
     program = str(beside) if beside.exists() else shutil.which("psql")
     if program is None:
         server.close()
-        typer.echo(f"There is no psql in {server.bin}, nor in PATH. Install a PostgreSQL client.", err=True)
-        raise typer.Exit(1)
+        click.echo(f"There is no psql in {server.bin}, nor in PATH. Install a PostgreSQL client.", err=True)
+        sys.exit(1)
     server.keep_over_exec()
     os.execv(program, [program, "--dbname", server.url, *context.args])
 

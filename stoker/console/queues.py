@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import typer
+import click
 
-from stoker.console.options import AsJson, Config, DatabaseUrl
+from stoker.console import options
 from stoker.console.output import say_json, say_table
 from stoker.settings import load
-
-app = typer.Typer(name="queues", help="Queues: ls.", no_args_is_help=True)
 
 _COUNTS: Final = ("ready", "delayed", "running", "suspended", "blocked", "dead")
 
 
-@app.callback()
-def _group() -> None:
+@click.group()
+def queues() -> None:
     """Queues: ls."""
 
 
-@app.command()
-def ls(as_json: AsJson = False, database_url: DatabaseUrl = None, config: Config = None) -> None:
+@queues.command()
+@options.as_json
+@options.database_url
+@options.config
+def ls(as_json: bool, database_url: str | None, config: str | None) -> None:
     """Count the jobs of every queue by state, as they are now."""
     from stoker.console.place import ask, reading
     from stoker.drivers.calls import Call

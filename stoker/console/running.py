@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import click
 import orjson
-import typer
 
 from stoker import settings
-from stoker.console.options import Apps, Config, DatabaseUrl, Queues
+from stoker.console import options
 from stoker.errors import PlatformUnsupported, Problem, SettingsInvalid
 
 if TYPE_CHECKING:
@@ -21,30 +21,18 @@ OVERRIDES: Final = "STOKER_RUN_OVERRIDES"
 EMBEDDED_LOCK: Final = "STOKER_EMBEDDED_LOCK_FD"
 
 
-def run(
-    queue: Queues = None,
-    app: Apps = None,
-    grace: Annotated[
-        str | None, typer.Option("--grace", metavar="DURATION", help="What SIGTERM leaves to running jobs; 25s.")
-    ] = None,
-    health: Annotated[
-        str | None, typer.Option("--health", metavar="HOST:PORT", help="Where /readyz answers, or off.")
-    ] = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-) -> None:
-    """Run the supervisor with its workers until SIGTERM; without a database URL on the embedded PostgreSQL."""
+@click.command()
+@options.queues
+@options.apps
+@click.option("--grace", metavar="DURATION", help="What SIGTERM leaves to running jobs; 25s.")
+@click.option("--health", metavar="HOST:PORT", help="Where /readyz answers, or off.")
+@options.database_url
+@options.config
+def run(queue: tuple[str, ...], **flags: Any) -> None:
+    """Run the supervisor with its workers until SIGTERM. Without a database URL on the embedded PostgreSQL."""
     if sys.platform != "linux":
         raise PlatformUnsupported(command="stoker run", platform=sys.platform)
-    flags = {
-        "queues": queue,
-        "app": app,
-        "grace": grace,
-        "health": health,
-        "database_url": database_url,
-        "config": config,
-    }
-    become_supervisor({name: value for name, value in flags.items() if value})
+    become_supervisor({name: value for name, value in {"queues": queue, **flags}.items() if value})
 
 
 def become_supervisor(overrides: dict[str, Any]) -> NoReturn:

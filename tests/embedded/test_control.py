@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from stoker import embedded
-from stoker.console.pg import app
+from stoker.console.pg import pg as group
 from tests.embedded.users import OtherUser, query
 from tests.support import until
 
@@ -23,7 +23,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pg(*args: str | Path) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+    done = CliRunner().invoke(group, [str(arg) for arg in args], catch_exceptions=False)
     return done.exit_code, done.output.strip()
 
 
@@ -73,7 +73,7 @@ def test_a_hold_ends_with_the_guardian_that_was_asked_for_it(root: Path) -> None
 
 
 def test_psql_runs_against_it_and_keeps_it_up(root: Path) -> None:
-    code = "import sys; from stoker.console.pg import app; app()"
+    code = "import sys; from stoker.console.pg import pg; pg()"
     ask = ["-At", "-c", "SELECT current_database(), pg_sleep(1)"]
     done = subprocess.run(
         [sys.executable, "-c", code, "psql", "--root", str(root), *ask], capture_output=True, text=True, check=False

@@ -325,6 +325,6 @@ def test_the_function_wins_over_the_module_of_its_name() -> None:
 
 
 def test_importing_stoker_opens_no_driver() -> None:
-    check = "import stoker, sys; print([name for name in ('psycopg', 'typer', 'supervisor') if name in sys.modules])"
+    check = "import stoker, sys; print([name for name in ('psycopg', 'click', 'supervisor') if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\n"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.processes import ROOT
 
-CONSOLE = {"typer", "rich", "click"}
+CONSOLE = {"rich", "click"}
 HEAVY = {"psycopg", "prometheus_client", "psutil", "croniter", "asyncio"}
 
 
