@@ -88,6 +88,8 @@ class Hands:
             share = 1 - queue.jitter * random.random()
             child.max_jobs = max(1, int(queue.max_jobs * share)) if queue.max_jobs else None
             child.max_rss = int(queue.max_rss * share) if queue.max_rss else None
+            child.max_age = int(queue.max_age * share * 1e9) if queue.max_age else None
+            child.kill_rss = queue.kill_rss
 
     def _spec(self, child: Child) -> ForkSpec:
         workers = self._house.ledger.worker_slots() if child.role == "keeper" else []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from supervisor.records import Child, Look
+from supervisor.records import Child, Look, RunKey
 from worker_proc.board import Slot, SlotWord
 
 PROCESS_EVERY_NS: Final = 2_000_000_000
-SILENT_EVERY_NS: Final = 500_000_000
+OFTEN_EVERY_NS: Final = 500_000_000
 SILENT_NS: Final = 3_000_000_000
 
 # Places in /proc/PID/stat after the command's name, see proc(5).
@@ -29,11 +30,13 @@ def look_at(child: Child, slot: Slot, now: int) -> Look:
         runs_done=slot[SlotWord.DURATION_COUNT],
     )
     silent = bool(look.beat) and now - look.beat > SILENT_NS
-    due = now - look.process_at >= (SILENT_EVERY_NS if silent else PROCESS_EVERY_NS)
-    return _with_process(look, child.pid, now) if due and child.pid else look
+    # Memory grows while something runs, and beyond the limit it may not grow for long.
+    often = silent or look.runs or child.kill_rss
+    due = now - look.process_at >= (OFTEN_EVERY_NS if often else PROCESS_EVERY_NS)
+    return _with_process(look, child.pid, now, slot) if due and child.pid else look
 
 
-def _with_process(look: Look, pid: int, now: int) -> Look:
+def _with_process(look: Look, pid: int, now: int, slot: Slot) -> Look:
     if (seen := read_process(pid)) is None:
         return look
     # Who could run and gets no CPU waits for a busy machine.
@@ -46,7 +49,15 @@ def _with_process(look: Look, pid: int, now: int) -> Look:
         cpu_s=seen.cpu_s,
         idle_since=look.idle_since if look.idle_since and idle else now,
         rss=seen.rss,
+        peaks=_peaks(look, seen.rss, slot),
     )
+
+
+def _peaks(look: Look, rss: int, slot: Slot) -> Mapping[RunKey, int]:
+    """The sample counts for those runs that executed before it was taken and still do."""
+    still = {(run.job_id, run.run_no) for run in slot.executing()}
+    runs = [key for run in look.runs if (key := (run.job_id, run.run_no)) in still]
+    return {run: max(rss, look.peaks.get(run, 0)) for run in runs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> in
     if not stopping:
         times += [seat.retry_at for seat in ledger.seats if not seat.child and not seat.parked]
         times += [child.recycle_at for child in ledger.children.values() if not child.retiring]
+        times += [child.ready_at + child.max_age for child in ledger.workers() if child.ready_at and child.max_age]
     return min((time for time in times if time > now), default=None)
 
 
@@ -111,7 +112,8 @@ def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     seat.retry_at = now + _ns(delay_s(seat.failures))
     # A keeper that once worked is always worth another try: without it the host's lease ends.
     if seat.failures >= limits.max_boot_failures and (seat.role == "worker" or not seat.ever_ready):
-        seat.parked = f"died {seat.failures} times before it was ready, last with {child.error or end.words}"
+        last = child.error or (child.kill.why if child.kill else end.words)
+        seat.parked = f"died {seat.failures} times before it was ready, last with {last}"
 
 
 def _ends(ledger: Ledger, now: int, limits: Limits) -> Iterator[End]:
@@ -132,6 +134,8 @@ def _reason_to_end(child: Child, now: int, limits: Limits) -> Kill | None:
         return Kill("crash", "did not boot in time", now)
     if child.leave_by and now >= child.leave_by:
         return Kill("drain", "did not leave in time", now)
+    if child.kill_rss and child.look.rss > child.kill_rss:
+        return Kill("memory", f"its memory of {child.look.rss:,} bytes is above kill_rss, {child.kill_rss:,}", now)
     if _is_stuck(child, now, limits):
         return Kill("stuck", "gave no sign of life and used no CPU", now)
     return None
@@ -180,19 +184,20 @@ def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
             continue
         if not seat.child:
             yield Spawn(seat)
-        elif seat.role == "worker" and seat.queue not in overlapping and _is_outworn(ledger, seat.child):
+        elif seat.role == "worker" and seat.queue not in overlapping and _is_outworn(ledger, seat.child, now):
             overlapping.add(seat.queue)
             yield Spawn(seat)
 
 
-def _is_outworn(ledger: Ledger, child: Child) -> bool:
-    """Whether this worker is to be replaced by a fresh one: after a reload, so many jobs, or so much memory."""
+def _is_outworn(ledger: Ledger, child: Child, now: int) -> bool:
+    """Whether this worker is to be replaced by a fresh one: after a reload, so many jobs, so long, so much memory."""
     if child.state is not State.READY and child.generation == ledger.generation:
         return False
     if child.generation < ledger.generation or child.slot.lanes != child.seat.lanes:
         return True
     done_enough = child.max_jobs is not None and child.look.runs_done >= child.max_jobs
-    return done_enough or (child.max_rss is not None and child.look.rss >= child.max_rss)
+    old_enough = child.max_age is not None and now >= child.ready_at + child.max_age
+    return done_enough or old_enough or (child.max_rss is not None and child.look.rss >= child.max_rss)
 
 
 def _ns(seconds: float) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from worker_proc.board import LaneRun
 from worker_proc.messages import Closed, How, Role
+
+
+# Job id and run_no.
+RunKey = tuple[int, int]
 
 
 class State(StrEnum):
@@ -77,7 +81,8 @@ class Kill:
 class Look:
     """What was seen of a child the last time somebody looked. Times are CLOCK_MONOTONIC ns.
 
-    `idle_since`: no CPU time was used since then; `stopped` and `blocked`: process states T and D.
+    `idle_since`: no CPU time was used since then; `stopped` and `blocked`: process states T and D. `rss` in bytes;
+    `peaks`: the most that was seen of it during each run that executes.
     """
 
     beat: int = 0
@@ -89,6 +94,7 @@ class Look:
     cpu_s: float = 0.0
     idle_since: int = 0
     rss: int = 0
+    peaks: Mapping[RunKey, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +109,8 @@ class Child:
     boot_by: int
     max_jobs: int | None = None
     max_rss: int | None = None
+    max_age: int | None = None
+    kill_rss: int | None = None
     pid: int = 0
     state: State = State.STARTING
     booted: bool = False

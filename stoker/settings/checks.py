@@ -19,6 +19,10 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield keys, "needs database_url; without it the embedded PostgreSQL is used"
     if settings.max_result > settings.max_payload:
         yield ("max_result", "max_payload"), f"must not be larger than max_payload ({settings.max_payload})"
+    for name, queue in settings.queues.items():
+        if queue.max_rss and queue.kill_rss and queue.kill_rss <= queue.max_rss:
+            keys = (f"queues.{name}.kill_rss", f"queues.{name}.max_rss")
+            yield keys, f"must be larger than max_rss ({queue.max_rss}), or no worker is replaced before it is killed"
 
 
 def _is(seconds: float) -> str:

@@ -51,6 +51,8 @@ QUEUE: dict[str, Reader] = {
     "concurrency": whole(1, 1000),
     "max_jobs": whole(1, 10**9),
     "max_rss": size(_MIB, 2**50),
+    "max_age": duration(1, 3650 * _DAY),
+    "kill_rss": size(_MIB, 2**50),
     "jitter": fraction(0, 0.9),
 }
 

@@ -1,29 +1,30 @@
-"""What the settings take from the machine: how many CPUs are ours, and where lock files can live."""
+"""What the settings take from the machine: how many processes fit, and where lock files can live."""
 
 import math
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from stoker.settings.cgroups import CGROUPS, PROC, cpu_quotas, memory_limits
 
 _MOST_PROCESSES = 8
+_LEAST_MEMORY = 128 * 2**20
 
 
-def default_processes(*, proc: Path = Path("/proc/self/cgroup"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Count the CPUs this process may really use (affinity and cgroup quota), at least 1 and at most 8."""
+def default_processes(*, proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
+    """Count the processes this machine has room for: at least 1 and at most 8.
+
+    One for each CPU that is ours (affinity and CPU quota), and where the memory of our control group is limited no
+    more than one for each 128 MiB.
+    """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cpus, math.ceil(cpu_quota(proc=proc, cgroups=cgroups)), _MOST_PROCESSES))
+    quota = math.ceil(cpu_quota(proc=proc, cgroups=cgroups))
+    room = [limit // _LEAST_MEMORY for limit in memory_limits(proc=proc, cgroups=cgroups)]
+    return max(1, min(cpus, quota, _MOST_PROCESSES, *room))
 
 
 def cpu_quota(*, proc: Path, cgroups: Path) -> float:
     """Return the smallest CPU quota of this process's control groups (v2 or v1), in CPUs, or the number of CPUs."""
-    quotas = [float(os.cpu_count() or 1)]
-    for line in _read(proc).splitlines():
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        inside = PurePosixPath(*(part for part in PurePosixPath(path).parts if part not in ("/", "..")))
-        for group in (inside, *inside.parents):
-            quotas += _group_quota(cgroups / controllers / group)
-    return min(quotas)
+    return min([float(os.cpu_count() or 1), *cpu_quotas(proc=proc, cgroups=cgroups)])
 
 
 def usable_directory(candidates: list[Path]) -> Path:
@@ -60,19 +61,3 @@ def _check_ours(directory: Path) -> None:
         raise PermissionError(f"{directory} belongs to somebody else")
     if not os.access(directory, os.W_OK | os.X_OK):
         raise PermissionError(f"{directory} is not writable")
-
-
-def _group_quota(group: Path) -> list[float]:
-    v2 = _read(group / "cpu.max").split()
-    v1 = [*_read(group / "cpu.cfs_quota_us").split(), *_read(group / "cpu.cfs_period_us").split()]
-    for limit in (v2, v1):
-        if len(limit) == 2 and all(word.isdigit() and int(word) > 0 for word in limit):
-            return [int(limit[0]) / int(limit[1])]
-    return []
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

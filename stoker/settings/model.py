@@ -14,12 +14,14 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue: its worker processes, the lanes in each, and when a worker is replaced by a fresh one."""
+    """One queue: its worker processes, the lanes in each, when a worker is replaced by a fresh one, when killed."""
 
     processes: int = msgspec.field(default_factory=default_processes)
     concurrency: int = 1
     max_jobs: int | None = None
     max_rss: int | None = None
+    max_age: float | None = None
+    kill_rss: int | None = None
     jitter: float = 0.1
     ack: AckMode = "batch"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stoker import settings
 from stoker.errors import CONFIG, DriverNotImplemented, SettingsInvalid
-from stoker.settings import QueueSettings, RetentionSettings, Settings, load, machine
+from stoker.settings import QueueSettings, RetentionSettings, Settings, cgroups, load, machine
 from stoker.settings.fields import QUEUE, RETENTION, SCALARS
 
 
@@ -68,6 +68,8 @@ def test_a_file_sets_everything(tmp_path: Path) -> None:
         processes = 1
         concurrency = 50
         max_rss = "512MB"
+        max_age = "1d"
+        kill_rss = "1GB"
         max_jobs = 1000
         jitter = 0.2
         [queues."mail.high"]
@@ -81,7 +83,15 @@ def test_a_file_sets_everything(tmp_path: Path) -> None:
     assert (found.grace, found.health, found.lease, found.renew_every) == (90, ("::1", 0), 20, 0.5)
     assert (found.max_payload, found.max_result, found.notify) == (65536, 100, False)
     assert found.queues == {
-        "io": QueueSettings(processes=1, concurrency=50, max_rss=512_000_000, max_jobs=1000, jitter=0.2),
+        "io": QueueSettings(
+            processes=1,
+            concurrency=50,
+            max_rss=512_000_000,
+            max_jobs=1000,
+            jitter=0.2,
+            max_age=86_400.0,
+            kill_rss=1_000_000_000,
+        ),
         "mail.high": QueueSettings(),
     }
     assert found.retention == RetentionSettings(done=0, dead=7 * 86_400)
@@ -232,6 +242,10 @@ def test_mistakes_of_all_sources_are_told_together(tmp_path: Path) -> None:
         ),
         ('lease = "5s"', "lease: must be longer than kill_after + 2s (5s), it is 5s"),
         ('kill_after = "5s"\nlease = "6s"', "lease: must be longer than kill_after + 2s (7s), it is 6s"),
+        (
+            "[queues.io]\nmax_rss = 2000000\nkill_rss = 2000000",
+            "queues.io.kill_rss: must be larger than max_rss (2000000)",
+        ),
         ("max_payload = 1024", "max_result: must not be larger than max_payload (1024)"),
         ('direct_database_url = "postgresql:///d"', "direct_database_url: needs database_url"),
         ("[queues]", "queues: expected at least one queue"),
@@ -386,6 +400,44 @@ def test_the_cpu_quota_of_a_container_counts(
     paths = cgroup(tmp_path, files, membership)
     assert machine.cpu_quota(**paths) == min(quota, os.cpu_count() or 1)
     assert 1 <= settings.default_processes(**paths) <= max(1, min(8, round(quota + 0.5)))
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "limits", "most"),
+    [
+        ({"memory.max": f"{300 * MIB}\n"}, "0::/\n", [300 * MIB], 2),
+        ({"a/b/memory.max": "max\n", "a/memory.max": f"{128 * MIB}\n"}, "0::/a/b\n", [128 * MIB], 1),
+        ({"memory.max": f"{50 * MIB}\n"}, "0::/\n", [50 * MIB], 1),
+        ({"memory/x/memory.limit_in_bytes": f"{256 * MIB}\n"}, "4:memory:/x\n", [256 * MIB], 2),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712\n"}, "4:memory:/\n", [], 8),
+        ({"memory.max": "nonsense"}, "0::/\n", [], 8),
+        ({}, "", [], 8),
+    ],
+)
+def test_the_memory_limit_of_a_container_counts(
+    tmp_path: Path, files: Mapping[str, str], membership: str, limits: list[int], most: int
+) -> None:
+    paths = cgroup(tmp_path, files, membership)
+    assert cgroups.memory_limits(**paths) == limits
+    assert 1 <= settings.default_processes(**paths) <= most
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "found"),
+    [
+        ({"a/memory.events": "oom 0\noom_kill 3\n"}, "0::/a\n", "a/memory.events"),
+        ({"memory/memory.oom_control": "under_oom 0\noom_kill 3\n"}, "4:memory:/x\n", "memory/memory.oom_control"),
+        ({"memory/memory.oom_control": "under_oom 0\n"}, "4:memory:/\n", None),
+        ({}, "0::/\n", None),
+    ],
+)
+def test_where_the_kernel_counts_the_processes_it_ended(
+    tmp_path: Path, files: Mapping[str, str], membership: str, found: str | None
+) -> None:
+    assert cgroups.memory_events(**cgroup(tmp_path, files, membership)) == (tmp_path / found if found else None)
 
 
 def test_the_runtime_directory_is_made_for_us_alone(tmp_path: Path) -> None:

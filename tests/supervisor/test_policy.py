@@ -226,6 +226,50 @@ def test_stuck_is_silent_and_idle(look: Look, stuck: bool) -> None:
     assert ends(house.actions()) == ([("stuck", child.claim_no)] if stuck else [])
 
 
+@pytest.mark.parametrize(("limit", "rss", "killed"), [(100, 101, True), (100, 100, False), (None, 1 << 40, False)])
+def test_a_child_above_its_hard_limit_of_memory_is_killed(limit: int | None, rss: int, killed: bool) -> None:
+    house = House(default=(1, 2))
+    child = house.fill()[1]
+    child.kill_rss, child.look = limit, Look(rss=rss, runs=(run(1), run(2)))
+    actions = house.actions()
+    assert ends(actions) == ([("memory", child.claim_no)] if killed else [])
+    # Which of several bodies it was cannot be seen from outside.
+    assert all(action.kill.runs == frozenset() for action in actions if isinstance(action, End))
+
+
+def test_a_worker_that_cannot_live_below_its_limit_of_memory_is_parked_with_that_word() -> None:
+    house = House(default=(1, 1))
+    seat = house.seat("default")
+    for _ in range(3):
+        house.now = max(house.now, seat.retry_at)
+        child = house.spawn(seat)
+        assert child
+        child.kill_rss, child.look = 100, Look(rss=300)
+        [child.kill] = [action.kill for action in house.actions() if isinstance(action, End)]
+        house.die(child)
+    assert seat.parked.endswith("its memory of 300 bytes is above kill_rss, 100")
+
+
+def test_recycling_by_age_waits_for_the_age_and_for_the_successor() -> None:
+    house = House(default=(2, 1))
+    _, first, second = house.fill()
+    first.max_age, second.max_age = 60 * S, 65 * S
+    assert next_look(house.ledger, house.now, limits=LIMITS, stopping=False) == house.now + 60 * S
+    house.now += 60 * S - 1
+    assert house.actions() == []
+    house.now += 1
+    [spawn] = house.actions()
+    assert isinstance(spawn, Spawn) and spawn.seat is first.seat
+    successor = house.spawn(first.seat)
+    house.now += 5 * S
+    assert house.actions() == [], "one at a time: the other is due as well"
+    assert first.state is State.READY, "the old one works until the new one is ready"
+    assert successor and house.ready(successor) is first
+    house.ledger.retire(first)
+    house.die(first)
+    assert [action.seat for action in house.actions() if isinstance(action, Spawn)] == [second.seat]
+
+
 def test_recycling_is_ready_before_retire_and_one_per_queue() -> None:
     house = House(default=(2, 1), io=(1, 1))
     _, first, second, other = house.fill()
