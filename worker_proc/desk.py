@@ -136,6 +136,7 @@ class Desk:
             last = (claimed[-1].priority, claimed[-1].pos) if claimed else None
             self._mark.claimed(last, took=now - started, now=now)
             if by_lock and not claimed:
+                # Nothing is locked, and a transaction that stays open would keep a snapshot from everybody's vacuum.
                 self._call([COMMIT])
         return Claims(claimed, locked=by_lock, full=len(claimed) == limit)
 
