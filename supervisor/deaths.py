@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import Any
 
@@ -23,6 +24,7 @@ log = logs.get("supervisor")
 def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     """Settle a child's death in every book."""
     hands.part(child)
+    end.oom = end.signal == signal.SIGKILL and not child.kill and house.oom.claim(time.monotonic_ns())
     place = house.place(child)
     runs = list(place.executing())
     how = how_it_died(child, end, house.drain.stage)
@@ -108,6 +110,7 @@ def _count_damage(house: House, child: Child, end: Exit, *, ran: bool) -> None:
 def _tell(child: Child, end: Exit, *, expected: bool) -> None:
     facts: dict[str, Any] = {"child": child.seat.name, "slot": child.slot.number, "pid": end.pid}
     facts |= {"signal": end.signal} if end.signal else {"code": end.code}
+    facts |= {"oom": True} if end.oom else {}
     if child.error:
         facts["error"] = child.error
     log.event("child.exited", level="info" if expected or child.retiring else "warning", **facts)

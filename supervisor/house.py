@@ -7,12 +7,15 @@ import selectors
 import socket
 import time
 from collections import Counter
+from pathlib import Path
 
 from stoker.settings import Settings
+from stoker.settings.cgroups import memory_events as find_memory_events
 from supervisor.drain import Drain
 from supervisor.host_lock import HostLock
 from supervisor.ledger import Ledger
 from supervisor.notices import Notices
+from supervisor.oom import OomWatch
 from supervisor.policy import Limits
 from supervisor.records import Child
 from supervisor.snapshot import Snapshot, view_child, view_seat
@@ -24,10 +27,11 @@ from worker_proc.messages import Gauges
 class House:
     """The state everything in the supervisor works on. Only the loop's thread changes it."""
 
-    def __init__(self, settings: Settings, *, lock: HostLock) -> None:
+    def __init__(self, settings: Settings, *, lock: HostLock, memory_events: Path | None = None) -> None:
         self.settings = settings
         self.limits = Limits.of(settings)
         self.lock = lock
+        self.oom = OomWatch(memory_events or find_memory_events())
         self.board = shared.Board.create()
         self.places: dict[int, shared.Slot] = {}
         self.event_fds: dict[int, int] = {}

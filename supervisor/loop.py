@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from stoker import logs
@@ -45,6 +46,7 @@ class Supervisor:
     """Keeps the children that the settings ask for alive until it is told to stop.
 
     `run` returns the exit code and may be called again afterwards: everything about a run is built fresh for it.
+    `memory_events` is where the kernel counts its OOM kills, if not in the file of this process's control group.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class Supervisor:
         reread: Callable[[], Settings] | None = None,
         server_command: Sequence[str] = COMMAND,
         early: Launched | None = None,
+        memory_events: Path | None = None,
     ) -> None:
         self._settings = settings
         self._reread = reread
         self._command = server_command
         self._early = early
+        self._memory_events = memory_events
         self._signals: SignalPipe | None = None
 
     def stop(self) -> None:
@@ -77,7 +81,8 @@ class Supervisor:
         self._signals.install()
         try:
             with contextlib.ExitStack() as stack:
-                house = House(self._settings, lock=HostLock(resolve_runtime_dir(self._settings)))
+                lock = HostLock(resolve_runtime_dir(self._settings))
+                house = House(self._settings, lock=lock, memory_events=self._memory_events)
                 stack.callback(house.close)
                 notifier = Notifier()
                 stack.callback(notifier.close)
@@ -198,6 +203,7 @@ class _Run:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_NS
+        self._house.oom.look(now)
         for child in self._house.ledger.children.values():
             child.look = look_at(child, self._house.place(child), now)
         for seat in self._house.ledger.seats:

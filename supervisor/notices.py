@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from supervisor.records import Child, Exit
+from supervisor.records import Child, Exit, RunKey
 from worker_proc.messages import ChildDied, DeathFacts, How, Lane, Verdict
 
 
@@ -47,18 +47,23 @@ def compose(
     """Word a worker's death: which runs (job id, run_no) it may have died of, and whose fault it is held to be."""
     named = list(runs)
     aimed_at = child.kill.runs if child.kill else frozenset()
-    lanes = [Lane(*run, _verdict(run, named, aimed_at, how), run not in executing) for run in named]
+    lanes = [_lane(run, child, executing, _verdict(run, named, aimed_at, how)) for run in named]
     facts = DeathFacts(
         pid=end.pid,
         exit_code=end.code,
         signal=end.signal,
-        max_rss_bytes=end.max_rss,
         host=host,
         queue=child.seat.queue,
         backend_pid=backend_pid,
         title=child.title,
+        rss_limit_bytes=(child.kill_rss or 0) if how == "memory" else 0,
+        oom=end.oom,
     )
     return ChildDied(child.claim_no, how, lanes, facts)
+
+
+def _lane(run: RunKey, child: Child, executing: Collection[RunKey], verdict: Verdict) -> Lane:
+    return Lane(*run, verdict, ended=run not in executing, peak_rss_bytes=child.look.peaks.get(run, 0))
 
 
 def _verdict(

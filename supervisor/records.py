@@ -9,7 +9,6 @@ from enum import StrEnum
 from worker_proc.board import LaneRun
 from worker_proc.messages import Closed, How, Role
 
-
 # Job id and run_no.
 RunKey = tuple[int, int]
 
@@ -139,12 +138,13 @@ class Child:
 
 @dataclass(slots=True)
 class Exit:
-    """How a process ended."""
+    """How a process ended; `max_rss` is the most memory it had in its life, in bytes."""
 
     pid: int
     code: int | None
     signal: int | None
     max_rss: int = 0
+    oom: bool = False
 
     @property
     def words(self) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from stoker import logs
 from stoker.drivers.base import Settlement
 from stoker.errors import JobTimeout, SlotStuck, StokerError, WorkerCrashed
+from stoker.errors.memory import MemoryLimitExceeded, OutOfMemory
 from stoker.job import Job
 from stoker.retry import Retry
 from worker_proc.messages import ChildDied, Verdict
@@ -51,7 +52,7 @@ class Blame:
         if verdict is None:
             return Settlement(job_id=run.job_id, run_no=run.run_no, outcome="handed_back")
         if verdict == "innocent" or death.how == "drain":
-            return _settlement(run, "interrupted", error=_interruption(death))
+            return _settlement(run, "interrupted", error=_interruption(death, run))
         if death.how == "cancel":
             return _settlement(run, "cancelled")
         if death.how == "timeout":
@@ -63,7 +64,7 @@ class Blame:
         timeout = job.timeout if job and job.timeout else round(run.held_for, 3)
         error = JobTimeout(name=run.name, job_id=run.job_id, timeout=timeout, killed=True)
         retry = job.retry if job else _DEFAULT
-        record = _record(error, death)
+        record = _record(error, death, run)
         if run.attempt >= run.max_attempts or isinstance(error, retry.terminal):
             return _settlement(run, "dead_lettered", error=record)
         return _settlement(run, "retried", error=record, delay=retry.delay(run.attempt, self._rng))
@@ -72,18 +73,8 @@ class Blame:
         job = self._job_of(run.name)
         retry = job.retry if job else _DEFAULT
         crashes = run.crashes + 1
-        facts = death.facts
-        kind = SlotStuck if death.how == "stuck" else WorkerCrashed
-        error = kind(
-            name=run.name,
-            job_id=run.job_id,
-            how=_how(death),
-            host=facts.host,
-            pid=facts.pid,
-            peak_rss=facts.max_rss_bytes,
-            crashes=crashes,
-        )
-        record = _record(error, death)
+        error = _crash(death, run, crashes)
+        record = _record(error, death, run)
         if crashes >= self._max_crashes or run.attempt >= run.max_attempts or isinstance(error, retry.terminal):
             return _settlement(run, "dead_lettered", error=record, crashed=True)
         delay = 0.0 if crashes == 1 else retry.delay(run.attempt, self._rng)
@@ -100,18 +91,36 @@ def _settlement(run: HeldRun, outcome: Any, **facts: Any) -> Settlement:
     return Settlement(job_id=run.job_id, run_no=run.run_no, outcome=outcome, started_ago=run.held_for, **facts)
 
 
-def _record(error: StokerError, death: ChildDied) -> dict[str, Any]:
-    return {"type": type(error).__name__, "code": error.code, "message": error.cause, **_facts(death)}
+def _crash(death: ChildDied, run: HeldRun, crashes: int) -> WorkerCrashed:
+    facts = death.facts
+    known: dict[str, Any] = {"name": run.name, "job_id": run.job_id, "crashes": crashes}
+    known |= {"host": facts.host, "pid": facts.pid, "peak_rss": _peak_rss(death, run)}
+    if death.how == "memory":
+        return MemoryLimitExceeded(**known, limit=facts.rss_limit_bytes)
+    if facts.oom:
+        return OutOfMemory(**known)
+    return (SlotStuck if death.how == "stuck" else WorkerCrashed)(**known, how=_how(death))
 
 
-def _interruption(death: ChildDied) -> dict[str, Any]:
+def _record(error: StokerError, death: ChildDied, run: HeldRun) -> dict[str, Any]:
+    return {"type": type(error).__name__, "code": error.code, "message": error.cause, **_facts(death, run)}
+
+
+def _interruption(death: ChildDied, run: HeldRun) -> dict[str, Any]:
     why = "at the deadline of a drain" if death.how == "drain" else "because of another job it ran"
     message = f"Worker process {death.facts.pid} on {death.facts.host} ended {why}; this run does not count."
-    return {"type": "Interrupted", "code": "STOKER_ABORTED", "message": message, **_facts(death)}
+    return {"type": "Interrupted", "code": "STOKER_ABORTED", "message": message, **_facts(death, run)}
 
 
-def _facts(death: ChildDied) -> dict[str, Any]:
+def _peak_rss(death: ChildDied, run: HeldRun) -> int:
+    return max((lane.peak_rss_bytes for lane in death.lanes if lane.job_id == run.job_id), default=0)
+
+
+def _facts(death: ChildDied, run: HeldRun) -> dict[str, Any]:
     facts = death.facts
+    memory: dict[str, Any] = {"peak_rss_bytes": peak} if (peak := _peak_rss(death, run)) else {}
+    memory |= {"rss_limit_bytes": facts.rss_limit_bytes} if facts.rss_limit_bytes else {}
+    memory |= {"oom": True} if facts.oom else {}
     return {
         "how": death.how,
         "claim_no": death.claim_no,
@@ -120,15 +129,13 @@ def _facts(death: ChildDied) -> dict[str, Any]:
         "exit_code": facts.exit_code,
         "pid": facts.pid,
         "host": facts.host,
-        "peak_rss_bytes": facts.max_rss_bytes,
+        **memory,
     }
 
 
 def _how(death: ChildDied) -> str:
     if death.how == "stuck":
         return "no sign of life, killed"
-    if death.how == "memory":
-        return "too much memory, killed"
     if (number := death.facts.signal) is not None:
         return f"signal {number}, {signal_name(number)}"
     return f"exit code {death.facts.exit_code}"

@@ -102,26 +102,32 @@ class Gauges(Message, frozen=True):
 class Lane(Struct, frozen=True):
     """What a dead child's lane was executing, and whose fault the death is held to be.
 
-    `ended`: the body was over; it is only blamed if its ending was not written yet.
+    `ended`: the body was over; it is only blamed if its ending was not written yet. `peak_rss_bytes`: the most memory
+    the process was seen to have during the run; 0 = nobody looked.
     """
 
     job_id: int
     run_no: int
     verdict: Verdict
     ended: bool = False
+    peak_rss_bytes: int = 0
 
 
 class DeathFacts(Struct, frozen=True):
-    """How a child's life ended, for the attempt's error; which queue it served, and in which session."""
+    """How a child's life ended, for the attempt's error; which queue it served, and in which session.
+
+    `rss_limit_bytes`: the limit it was killed for, else 0; `oom`: the kernel took it because memory had run out.
+    """
 
     pid: int
     exit_code: int | None
     signal: int | None
-    max_rss_bytes: int
     host: str
     queue: str = ""
     backend_pid: int = 0
     title: str = ""
+    rss_limit_bytes: int = 0
+    oom: bool = False
 
 
 class ChildDied(Message, frozen=True):

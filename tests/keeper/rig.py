@@ -179,9 +179,11 @@ class Boot:
         os.close(self._event_fd)
 
 
-def death(claim_no: int, how: How, *lanes: Lane, signal: int | None = 9, code: int | None = None) -> ChildDied:
+def death(
+    claim_no: int, how: How, *lanes: Lane, signal: int | None = 9, code: int | None = None, **facts: Any
+) -> ChildDied:
     """A death as the supervisor reports it."""
-    return ChildDied(claim_no, how, list(lanes), DeathFacts(4711, code, signal, 50 << 20, "box"))
+    return ChildDied(claim_no, how, list(lanes), DeathFacts(4711, code, signal, "box", **facts))
 
 
 class Queue:

@@ -102,9 +102,38 @@ def test_a_list_of_retryable_exceptions_does_not_make_a_crash_terminal() -> None
 def test_the_error_says_how_the_process_ended(facts: dict[str, Any], words: str) -> None:
     error = settle("crash", "blamed", run(), **facts).error
     assert words in error["message"]
-    assert {"type", "code", "message", "signal", "signal_name", "exit_code", "pid", "host", "peak_rss_bytes"} <= set(
-        error
-    )
+    assert {"type", "code", "message", "signal", "signal_name", "exit_code", "pid", "host"} <= set(error)
+    assert not {"peak_rss_bytes", "rss_limit_bytes", "oom"} & set(error), "nobody looked while it ran"
+
+
+MIB = 1 << 20
+
+
+def test_a_crash_for_memory_names_the_limit_the_peak_and_the_job() -> None:
+    message = death(7, "memory", Lane(1, 9, "blamed", peak_rss_bytes=812 * MIB), rss_limit_bytes=800 * MIB)
+    [settled] = Blame(job_of=lambda name: None, max_crashes=3, rng=Random(1)).settle(message, [run()])
+    error = settled.error or {}
+    assert (error["type"], error["code"], error["how"]) == ("MemoryLimitExceeded", WorkerCrashed.code, "memory")
+    assert (error["peak_rss_bytes"], error["rss_limit_bytes"]) == (812 * MIB, 800 * MIB)
+    assert "its memory of 812 MiB was above the limit of 800 MiB (kill_rss)" in error["message"]
+    assert "job 1 (render)" in error["message"]
+    assert settled.crashed
+
+
+def test_a_crash_by_the_kernel_is_told_as_one() -> None:
+    settlement = settle("crash", "blamed", run(), oom=True)
+    assert (settlement.outcome, settlement.crashed) == ("retried", True)
+    error = settlement.error
+    assert (error["type"], error["code"], error["oom"]) == ("OutOfMemory", WorkerCrashed.code, True)
+    assert "taken by the kernel's OOM killer" in error["message"]
+
+
+def test_each_run_has_its_own_peak() -> None:
+    held = [HeldRun(n, 9, "render", 1, 5, 0, 1.0) for n in (1, 2)]
+    message = death(7, "crash", Lane(1, 9, "suspect", peak_rss_bytes=5), Lane(2, 9, "suspect"))
+    first, second = Blame(job_of=lambda name: None, max_crashes=3, rng=Random(1)).settle(message, held)
+    assert first.error and first.error["peak_rss_bytes"] == 5
+    assert second.error and "peak_rss_bytes" not in second.error
 
 
 def test_each_run_is_judged_by_its_own_lane() -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from supervisor.notices import Notices, compose
-from supervisor.records import Child, Exit, Kill, Seat, Slot
+from supervisor.records import Child, Exit, Kill, Look, Seat, Slot
 from worker_proc.messages import How
 
-END = Exit(pid=4711, code=None, signal=9, max_rss=1 << 20)
+END = Exit(pid=4711, code=None, signal=9, oom=True)
 
 
 def worker(claim_no: int = 5, kill: Kill | None = None) -> Child:
@@ -45,10 +45,20 @@ def test_verdicts(runs: list[int], how: How, aimed: set[int] | None, expected: l
 
 
 def test_the_facts_of_a_death() -> None:
-    notice = compose(worker(), END, how="crash", runs=[], executing=[], host="here", backend_pid=0)
+    child = worker()
+    child.kill_rss, child.look = 1 << 30, Look(peaks={(7, 1): 1 << 20})
+    runs = [(7, 1), (8, 1)]
+    notice = compose(child, END, how="crash", runs=runs, executing=[(7, 1)], host="here", backend_pid=0)
     facts = notice.facts
     assert (notice.claim_no, facts.pid, facts.signal, facts.exit_code) == (5, 4711, 9, None)
-    assert (facts.max_rss_bytes, facts.queue, facts.host) == (1 << 20, "q", "here")
+    assert (facts.queue, facts.host, facts.oom, facts.rss_limit_bytes) == ("q", "here", True, 0)
+    assert [(lane.job_id, lane.ended, lane.peak_rss_bytes) for lane in notice.lanes] == [
+        (7, False, 1 << 20),
+        (8, True, 0),
+    ]
+    for_memory = compose(child, END, how="memory", runs=runs, executing=runs, host="here", backend_pid=0)
+    assert for_memory.facts.rss_limit_bytes == 1 << 30
+    assert [lane.verdict for lane in for_memory.lanes] == ["suspect", "suspect"]
 
 
 def test_each_keeper_is_told_once_until_it_is_settled() -> None:

@@ -25,7 +25,7 @@ def test_who_is_runnable_and_gets_no_cpu_is_not_idle(monkeypatch: pytest.MonkeyP
     board = Board.create()
     slot = board.add_slot(1)
     slot[SlotWord.BEAT] = S
-    child: Any = SimpleNamespace(look=Look(), pid=4711)
+    child: Any = SimpleNamespace(look=Look(), pid=4711, kill_rss=None)
     for now in (100, 101, 102):
         child.look = look_at(child, slot, now * S)
     assert child.look.process_at == 102 * S
@@ -57,3 +57,45 @@ def test_a_stopped_a_dead_and_an_unknown_process() -> None:
         process.kill()
         process.communicate()
     assert read_process(process.pid) is None
+
+
+def test_memory_is_looked_at_often_while_something_runs_and_counts_for_that_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = iter([10, 70, 30, 20, 50])
+    monkeypatch.setattr(observing, "read_process", lambda pid: Process("S", cpu_s=1.0, rss=next(seen)))
+    board = Board.create()
+    slot = board.add_slot(2)
+    child: Any = SimpleNamespace(look=Look(), pid=4711, kill_rss=None)
+    slot.fill_lane(0, 7, 1, 0)
+    for tenths in (1000, 1005, 1010):
+        child.look = look_at(child, slot, tenths * S // 10)
+    assert (child.look.rss, child.look.peaks) == (30, {(7, 1): 70})
+    slot.clear_lane(0)
+    slot.fill_lane(1, 8, 3, 0)
+    child.look = look_at(child, slot, 102 * S)
+    assert child.look.peaks == {(8, 3): 20}, "what was seen before its time is not its own"
+    slot.clear_lane(1)
+    child.look = look_at(child, slot, 103 * S)
+    assert child.look.rss == 20, "nobody looks at who does nothing"
+    assert child.look.peaks == {(8, 3): 20}, "it may die of what a run left behind"
+    child.kill_rss = 100
+    child.look = look_at(child, slot, 104 * S)
+    assert (child.look.rss, child.look.peaks) == (50, {})
+    del slot
+    board.close()
+
+
+def test_a_run_that_begins_while_memory_is_read_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board.create()
+    slot = board.add_slot(1)
+    slot.fill_lane(0, 7, 1, 0)
+
+    def next_run(pid: int) -> Process:
+        slot.fill_lane(0, 8, 1, 0)
+        return Process("R", cpu_s=1.0, rss=10)
+
+    monkeypatch.setattr(observing, "read_process", next_run)
+    child: Any = SimpleNamespace(look=Look(), pid=4711, kill_rss=None)
+    assert look_at(child, slot, 100 * S).peaks == {}
+    board.close()
