@@ -2,7 +2,7 @@
 -- Looks behind the mark (priority, pos) only, so that it never walks what was claimed before.
 with picked as materialized (
     select id from stoker.jobs
-    where queue = %(queue)s and state = 'ready' and (priority, pos) > (%(mark_priority)s::smallint, %(mark_pos)s::bigint)
+    where queue = %(queue)s and state = 'ready' and not suspect and (priority, pos) > (%(mark_priority)s::smallint, %(mark_pos)s::bigint)
       and not id = any (array(select job_id from stoker.suspects))
     order by priority, pos
     limit %(limit)s

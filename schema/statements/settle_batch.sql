@@ -38,14 +38,16 @@ back as (
     update stoker.jobs j
     set state = case when h.delay > 0 then 'delayed' else 'ready' end,
         run_at = case when h.delay > 0 then clock_timestamp() + make_interval(secs => h.delay) end,
-        pos = case when h.ending in ('interrupted', 'handed_back') then j.pos else nextval('stoker.job_numbers') end,
+        pos = case when h.ending in ('interrupted', 'handed_back', 'suspected') then j.pos else nextval('stoker.job_numbers') end,
         attempt = case when h.ending = 'retried' then j.attempt else greatest(j.attempt - 1, 0) end,
         put_off = case when h.ending = 'postponed' then j.put_off + 1 else 0 end,
         crashes = j.crashes + h.crashed::int,
         error = coalesce(h.error, j.error),
+        -- Whoever ended by itself is a suspect no more; whoever died alone does not take neighbours with it again.
+        suspect = h.ending = 'suspected' or (j.suspect and (h.crashed or h.ending <> 'retried')),
         host = null, claim_no = null
     from held h
-    where j.id = h.id and j.id = any (%(ids)s::bigint[]) and h.ending in ('retried', 'interrupted', 'postponed', 'handed_back')
+    where j.id = h.id and j.id = any (%(ids)s::bigint[]) and h.ending in ('retried', 'interrupted', 'postponed', 'handed_back', 'suspected')
     returning j.id, j.run_no, j.state, j.queue
 ),
 noted as (

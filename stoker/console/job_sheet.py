@@ -28,6 +28,7 @@ def _facts(view: JobView) -> Iterator[tuple[str, str]]:
     yield "started", local_time(view.started_at)
     yield "finished", local_time(view.finished_at)
     yield "crashes", str(view.crashes or "")
+    yield "suspect", "runs alone, because a process died that ran it and others" if view.suspect else ""
     yield "lost", f"{view.lost} times with its host" if view.lost else ""
     yield "payload", in_json(view.payload)
     yield "result", in_json(view.result) if view.state == "done" else ""

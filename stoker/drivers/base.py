@@ -9,7 +9,9 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 OnConflict = Literal["dedupe", "error", "replace"]
-Outcome = Literal["completed", "retried", "dead_lettered", "cancelled", "interrupted", "postponed", "handed_back"]
+Outcome = Literal[
+    "completed", "retried", "dead_lettered", "cancelled", "interrupted", "postponed", "handed_back", "suspected"
+]
 State = Literal["ready", "delayed", "running", "suspended", "blocked", "done", "dead", "cancelled"]
 
 LIVE_STATES: tuple[State, ...] = ("ready", "delayed", "running", "suspended", "blocked")
@@ -90,7 +92,10 @@ class Settled(Struct, frozen=True, gc=False):
 
 
 class JobView(Struct, frozen=True, kw_only=True):
-    """One job as people see it."""
+    """One job as people see it.
+
+    A `suspect` was executing, among others, in a process that died: it is run alone.
+    """
 
     id: int
     name: str
@@ -111,6 +116,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     payload: Any
     error: Any
     result: Any
+    suspect: bool = False
     attempts: list[dict[str, Any]] = []
     steps: list[dict[str, Any]] = []
 

@@ -18,6 +18,7 @@ Rows = Sequence[tuple[Any, ...]]
 _JOB_FIELDS = (
     *("id", "name", "queue", "state", "attempt", "max_attempts", "priority", "run_at", "created_at", "started_at"),
     *("finished_at", "tenant", "idempotency_key", "run_no", "crashes", "lost", "payload", "error", "result"),
+    "suspect",
 )
 _JSON_FIELDS = ("payload", "error", "result")
 

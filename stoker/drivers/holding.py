@@ -30,6 +30,12 @@ def claim(queue: str, limit: int, holder: Holder, *, after: Place = BEGINNING) -
     return Call(statement("claim_batch"), params, read)
 
 
+def claim_suspect(queue: str, holder: Holder) -> Call[list[Claimed]]:
+    """Mark one job running that may have killed a process; claim() and lock() leave these out."""
+    params = {"queue": queue, "host": holder.host, "claim_no": holder.claim_no}
+    return Call(statement("claim_suspect"), params, lambda rows: _read_claimed(queue, rows))
+
+
 def lock(queue: str, limit: int, *, after: Place) -> Call[list[Claimed]]:
     """Lock ready jobs until the transaction ends and write nothing; the runs are numbered as claim() would."""
     return Call(statement("lock_batch"), _claim(queue, limit, after), lambda rows: _read_claimed(queue, rows))

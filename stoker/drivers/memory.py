@@ -25,7 +25,7 @@ from stoker.drivers.memory_row import Row, cancelled_by, due_time, note_attempt,
 from stoker.errors import JobDuplicate, JobNotCancellable, JobNotFound
 
 _ENDINGS: dict[Outcome, State] = {"completed": "done", "dead_lettered": "dead", "cancelled": "cancelled"}
-_KEEPING_THEIR_PLACE = ("interrupted", "handed_back")
+_KEEPING_THEIR_PLACE = ("interrupted", "handed_back", "suspected")
 
 Clock = Callable[[], datetime]
 # Name, tenant, idempotency key.
@@ -90,8 +90,9 @@ class MemoryDriver:
     def claim(self, queue: str, limit: int, holder: Holder) -> list[Claimed]:
         """Mark ready jobs running, in order of priority and place."""
         with self._lock:
-            ready = [row for row in self._live.values() if row.queue == queue and row.state == "ready"]
-            ready.sort(key=lambda row: (row.priority, row.pos))
+            waiting = (row for row in self._live.values() if row.queue == queue and row.state == "ready")
+            # Suspects run alone, in a process of their own.
+            ready = sorted((row for row in waiting if not row.suspect), key=lambda row: (row.priority, row.pos))
             return [self._claim(row, holder) for row in ready[:limit]]
 
     def _claim(self, row: Row, holder: Holder) -> Claimed:
@@ -129,6 +130,9 @@ class MemoryDriver:
         row.put_off = row.put_off + 1 if given.outcome == "postponed" else 0
         if given.outcome != "retried":
             row.attempt = max(0, row.attempt - 1)
+        elif not given.crashed:
+            row.suspect = False
+        row.suspect = row.suspect or given.outcome == "suspected"
         if given.outcome not in _KEEPING_THEIR_PLACE:
             row.pos = next(self._numbers)
         waits = given.delay > 0
@@ -137,6 +141,7 @@ class MemoryDriver:
 
     def _finish(self, row: Row, state: State, error: dict[str, Any] | None, result: str | None = None) -> None:
         row.state, row.error, row.result, row.holder, row.run_at = state, error, result, None, None
+        row.suspect = False
         row.finished_at = self.clock()
         self._finished[row.id] = self._live.pop(row.id)
         self._keys.pop((row.name, row.tenant or "", row.idempotency_key or ""), None)

@@ -36,6 +36,7 @@ class Row(Struct, kw_only=True):
     crashes: int = 0
     lost: int = 0
     put_off: int = 0
+    suspect: bool = False
     holder: Holder | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

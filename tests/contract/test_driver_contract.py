@@ -337,6 +337,24 @@ def test_an_interruption_keeps_its_error(driver: Driver) -> None:
     assert seen(driver, job_id).error == {"type": "Boom", "message": "no"}
 
 
+def test_a_suspect_waits_uncounted_where_no_ordinary_claim_takes_it(driver: Driver) -> None:
+    job_id = run_to(driver, "suspected")
+    view = seen(driver, job_id)
+    assert (view.state, view.attempt, view.suspect) == ("ready", 0, True)
+    assert [attempt["outcome"] for attempt in view.attempts] == ["suspected"]
+    other = put(driver)
+    assert [one.id for one in take(driver)] == [other]
+    assert not seen(driver, other).suspect
+
+
+def test_a_suspect_that_waits_is_cancelled_at_once(driver: Driver) -> None:
+    job_id = run_to(driver, "suspected")
+    assert driver.cancel(job_id, "enough") == "cancelled"
+    assert (seen(driver, job_id).state, seen(driver, job_id).suspect) == ("cancelled", False)
+    assert driver.retry(job_id) == job_id
+    assert [one.id for one in take(driver)] == [job_id]
+
+
 def test_postponed_counts_itself_and_no_attempt(driver: Driver) -> None:
     job_id = put(driver)
     driver.settle([ending(take(driver)[0], "postponed", delay=0.01)])

@@ -17,7 +17,7 @@ from tests.schema.explaining import Plan, explain
 from tests.support import scaled
 
 DELAYED, BLOCKED, FINISHED = scaled(50_000, 200_000), scaled(25_000, 100_000), scaled(50_000, 200_000)
-READY, RUNNING, DUE = 20_000, 500, 100
+READY, RUNNING, DUE, SUSPECT = 20_000, 500, 100, 1_000
 BATCH = 100
 
 _ROWS = "insert into stoker.jobs (pos, queue, name, payload, state, run_at, host, claim_no, run_no) "
@@ -38,6 +38,8 @@ FILL = (
     "insert into stoker.suspects (job_id, host, claim_no, run_no, death)"
     " select id, 1, 1, 1, '{}' from stoker.jobs where state = 'ready' order by id desc limit 20",
     "insert into stoker.cancels (job_id) select id from stoker.jobs where state = 'blocked' limit 20",
+    "insert into stoker.jobs (pos, queue, name, payload, suspect)"
+    f" select i, 'default', 'n', '{{}}', true from generate_series(1, {SUSPECT}) i",
 )
 BEGINNING = {"mark_priority": -32768, "mark_pos": 0}
 KEEP = {"keep_dead": True, "keep_cancelled": True, "notify": True}
@@ -50,6 +52,8 @@ CASES: dict[str, tuple[dict[str, Any], str, int]] = {
         "jobs_ready",
         25 * BATCH,
     ),
+    "claim_suspect": ({"queue": "default", "host": 1, "claim_no": 1}, "jobs_suspect", 100),
+    "find_suspects": ({"queues": ["default", "other", "third"]}, "jobs_suspect", 20),
     "settle_done": ({"ids": [], "run_nos": [], "results": [], "keep": True}, "jobs_pkey", 20 * BATCH),
     "settle_batch": (
         {key: [] for key in ("ids", "run_nos", "outcomes", "delays", "errors", "crashed", "started_ago")}
@@ -178,7 +182,7 @@ def test_few_pages_are_touched_and_no_row_in_vain(grown: Grown, name: str) -> No
         assert plan.rows_read <= 4 * max(BATCH, RUNNING // 4), (stage, plan.root)
 
 
-@pytest.mark.parametrize("name", ["lock_batch", "claim_batch"])
+@pytest.mark.parametrize("name", ["lock_batch", "claim_batch", "claim_suspect"])
 def test_a_claim_sorts_nothing(grown: Grown, name: str) -> None:
     for stage in STAGES:
         assert '"Sort"' not in str(grown.plans[stage, name].root).replace("'", '"'), stage
