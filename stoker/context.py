@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from stoker import logs
 from stoker.drivers.base import Claimed
+from stoker.enqueue_options import Duration, check_seconds
+from stoker.errors import ExtensionInvalid
 from stoker.run_signal import RunSignal
+
+SHORTEST_EXTENSION: Final = 0.001
 
 
 class Running(Protocol):
@@ -26,6 +30,9 @@ class Running(Protocol):
         Whatever writes about a run before its end calls this first: only then is its run_no in the database. Raises
         Aborted when the job is not ours any more.
         """
+
+    def extend(self, seconds: float) -> None:
+        """Let the timeout be so many seconds from now. Raises Aborted when the run was told to end."""
 
 
 class Ctx:
@@ -97,6 +104,23 @@ class Ctx:
     def time_left(self) -> float | None:
         """Seconds until this run's timeout or the end of a drain, whichever is first; None without either."""
         return self._run.time_left()
+
+    def extend(self, seconds: Duration) -> None:
+        """Move the timeout of this run to `seconds` (a number, "5m" or a timedelta) from now, be it later or sooner.
+
+        The process is killed `kill_after` later, as ever. A job without a timeout has one from here on. The end of a
+        drain and a cancel are not moved. A short job that was held by a row lock is leased first. Raises
+        ExtensionInvalid for what is no time from 1 ms up, and Aborted when the job is not ours any more, was cancelled,
+        or its timeout has passed already.
+        """
+        wanted = check_seconds("seconds", seconds, self._refuse)
+        if wanted < SHORTEST_EXTENSION:
+            raise self._refuse("seconds", f"{seconds!r} is less than 1 ms: raise an error to end the run now")
+        self._run.lease()
+        self._run.extend(wanted)
+
+    def _refuse(self, argument: str, problem: str) -> ExtensionInvalid:
+        return ExtensionInvalid(name=self.name, job_id=self.job_id, problem=problem)
 
     def __repr__(self) -> str:
         return f"<run {self._claimed.run_no} of job {self.job_id} ({self.name}), attempt {self.attempt}>"

@@ -49,6 +49,10 @@ class _Running:
     def lease(self) -> None:
         """It is one."""
 
+    def extend(self, seconds: float) -> None:
+        """Have so many seconds from now."""
+        self._timeout = time.monotonic() - self._started + seconds
+
 
 class Run(NamedTuple):
     """What `run_sync` and `run_async` take, in their order."""

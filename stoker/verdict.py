@@ -37,11 +37,13 @@ def judge(
     elapsed: float,
     rng: Random,
     settings: Settings,
+    timeout: float | None = None,
 ) -> Settlement | None:
     """Decide what becomes of a run; None means write nothing, it is not ours any more.
 
     `reasons` are those of its signal, `elapsed` its seconds so far; `ended` is None for a job that was not run because
-    its name is unknown here. Precedence: lease lost, returned, cancel, timeout, drain, the body's own exception.
+    its name is unknown here; `timeout` is how many seconds it had, if not what its job declares. Precedence: lease
+    lost, returned, cancel, timeout, drain, the body's own exception.
     """
     if "lease_lost" in reasons:
         return None
@@ -55,7 +57,7 @@ def judge(
         case "cancel":
             return _settlement(claimed, "cancelled", elapsed, error=_own_error(ended))
         case "timeout":
-            return _timed_out(job, claimed, ended, elapsed, rng)
+            return _timed_out(job, claimed, ended, elapsed, rng, timeout or job.timeout or elapsed)
         case "drain":
             return _settlement(claimed, "interrupted", elapsed, error=_record(ended))
     return _failed(job, claimed, ended, elapsed, rng)
@@ -74,11 +76,13 @@ def _failed(job: Job[..., Any], claimed: Claimed, ended: Ended, elapsed: float, 
     return _again_or_dead(claimed, error_record(error), elapsed, job.retry.delay_after(error, claimed.attempt, rng))
 
 
-def _timed_out(job: Job[..., Any], claimed: Claimed, ended: Ended, elapsed: float, rng: Random) -> Settlement:
-    timeout = JobTimeout(name=claimed.name, job_id=claimed.id, timeout=job.timeout or elapsed)
-    timeout.__cause__ = ended.error
-    record = error_record(timeout)
-    if isinstance(timeout, job.retry.terminal):
+def _timed_out(
+    job: Job[..., Any], claimed: Claimed, ended: Ended, elapsed: float, rng: Random, timeout: float
+) -> Settlement:
+    error = JobTimeout(name=claimed.name, job_id=claimed.id, timeout=timeout)
+    error.__cause__ = ended.error
+    record = error_record(error)
+    if isinstance(error, job.retry.terminal):
         return _settlement(claimed, "dead_lettered", elapsed, error=record)
     return _again_or_dead(claimed, record, elapsed, job.retry.delay(claimed.attempt, rng))
 

@@ -188,6 +188,10 @@ class Slot:
         words[at + _JOB] = 0
         words[self._in_flight_at] = bodies
 
+    def move_deadline(self, lane: int, hard: int) -> None:
+        """Give the body this lane executes another hard deadline."""
+        self._words[self._lanes_at + _LANE_WORDS * lane + _HARD] = hard
+
     def read_lane(self, lane: int) -> LaneRun | None:
         """The executing body, or None. A value torn by a concurrent change is read again."""
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane

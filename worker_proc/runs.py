@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stoker import logs
 from stoker.body import Ended
 from stoker.drivers.base import Claimed, Holder, Settlement
+from stoker.errors import Aborted
 from stoker.job import Job
-from stoker.run_signal import Reason, RunSignal
+from stoker.run_signal import Reason, RunSignal, strongest
 from stoker.settings import Settings
+from stoker.shield import shielded
 from stoker.verdict import OUTCOME_LABEL, judge
 from worker_proc import copies
 from worker_proc.board import OTHER, Word
 from worker_proc.control import BEAT_NS, Control
 from worker_proc.messages import Cancel
+from worker_proc.run_report import report
 
 FAR_NS: Final = 1_000_000_000
-
-log = logs.get("worker")
 
 # Makes a body end: an interrupt, a cancelled task, or nothing for a thread.
 Unwind = Callable[["Run", Reason], None]
@@ -34,7 +34,10 @@ Unwind = Callable[["Run", Reason], None]
 class Run:
     """One executing body."""
 
-    __slots__ = ("_runs", "claimed", "host", "job", "lane", "signal", "soft", "started", "token", "unwind", "unwound")
+    __slots__ = (
+        *("_runs", "claimed", "host", "job", "lane", "late", "signal", "soft", "started", "timeout", "token"),
+        *("unwind", "unwound"),
+    )
 
     def __init__(
         self, runs: Runs, token: int, lane: int, claimed: Claimed, job: Job[..., Any] | None, host: int, unwind: Unwind
@@ -49,7 +52,9 @@ class Run:
         self.signal = RunSignal()
         self.unwound: tuple[Reason, ...] = ()
         self.started = started = time.monotonic_ns()
-        self.soft = started + int(job.timeout * 1e9) if job is not None and job.timeout else 0
+        self.timeout = job.timeout if job is not None else None
+        self.soft = started + int(self.timeout * 1e9) if self.timeout else 0
+        self.late = False
 
     def time_left(self) -> float | None:
         """Seconds until the timeout or the end of a drain."""
@@ -58,6 +63,10 @@ class Run:
     def lease(self) -> None:
         """Have the job held by a lease from here on."""
         self._runs.lease(self)
+
+    def extend(self, seconds: float) -> None:
+        """Let the timeout be so many seconds from now. Raises Aborted when the run was told to end."""
+        self._runs.extend(self, seconds)
 
 
 @dataclass(slots=True)
@@ -123,7 +132,14 @@ class Runs:
         # What arrives from here on changes nothing any more.
         reasons = run.signal.close()
         settlement = judge(
-            run.job, run.claimed, ended, reasons, elapsed=elapsed, rng=self._rng, settings=self._settings
+            run.job,
+            run.claimed,
+            ended,
+            reasons,
+            elapsed=elapsed,
+            rng=self._rng,
+            settings=self._settings,
+            timeout=run.timeout,
         )
         outcome = OUTCOME_LABEL.get(settlement.outcome) if settlement else "lost"
         keep(settlement)
@@ -136,8 +152,23 @@ class Runs:
             if self._control.stop_reason and settlement is not None:
                 self._count(settlement)
         if settlement is None or settlement.outcome != "completed":
-            self._report(run, settlement, reasons, elapsed)
+            report(run.claimed, settlement, reasons, elapsed)
         return elapsed
+
+    def extend(self, run: Run, seconds: float) -> None:
+        """Move the deadlines of an executing body to `seconds` from now; any thread of this process."""
+        copies.refuse(self._pid, "a timeout that is long enough")
+        # Decided together with the control thread, which may be about to end this very run.
+        with shielded, self._lock:
+            if self._executing.get(run.token) is not run:
+                raise Aborted(reason="its body is over")
+            if run.late or "cancel" in run.signal.reasons or "lease_lost" in run.signal.reasons:
+                raise Aborted(reason=strongest((*run.signal.reasons, "timeout")) or "timeout")
+            now = time.monotonic_ns()
+            run.timeout = round((now - run.started) / 1e9 + seconds, 3)
+            run.soft = now + int(seconds * 1e9)
+            self._slot.move_deadline(run.lane, run.soft + self._kill_after)
+        self._control.look_soon()
 
     def lost(self) -> None:
         """Count an ending that was fenced off: the run belonged to somebody else by then."""
@@ -154,24 +185,6 @@ class Runs:
             self.tally.interrupted += 1
         else:
             self.tally.finished += 1
-
-    def _report(self, run: Run, settlement: Settlement | None, reasons: tuple[Reason, ...], elapsed: float) -> None:
-        facts: dict[str, Any] = {"job_id": run.claimed.id, "job": run.claimed.name, "attempt": run.claimed.attempt}
-        if settlement is None:
-            log.warning("run.lease_lost", **facts)
-        elif settlement.outcome == "postponed":
-            log.warning("job.name_unknown", **facts, delay_s=settlement.delay)
-        elif settlement.outcome in ("interrupted", "cancelled"):
-            log.event(f"job.{settlement.outcome}", **facts, reasons=",".join(reasons), took_s=round(elapsed, 3))
-        else:
-            error = settlement.error or {}
-            log.warning(
-                "job.retried" if settlement.outcome == "retried" else "job.dead",
-                **facts,
-                error=f"{error.get('type')}: {error.get('message')}",
-                delay_s=round(settlement.delay, 3),
-                took_s=round(elapsed, 3),
-            )
 
     # On the control thread
 
@@ -195,13 +208,18 @@ class Runs:
         for run in self.executing:
             if host not in (run.host, 0):
                 self._end_now(run, "lease_lost")
-            if run.soft and now >= run.soft:
+            if self._is_late(run, now):
                 self._end_now(run, "timeout")
             elif run.soft:
                 due = min(due, run.soft)
             if unwind_at and now >= unwind_at:
                 self._end_now(run, "drain")
         return min(due, unwind_at) if unwind_at > now else due
+
+    def _is_late(self, run: Run, now: int) -> bool:
+        with self._lock:
+            run.late = run.late or 0 < run.soft <= now
+            return run.late
 
     def lose(self, run: Run) -> None:
         """The job is not ours any more: its run writes nothing and ends (any thread)."""

@@ -23,7 +23,7 @@ from stoker.errors.jobs import (
     PayloadFault,
     PayloadInvalid,
 )
-from stoker.errors.runs import Draining, JobMaxAttempts, JobTimeout, SlotStuck, WorkerCrashed
+from stoker.errors.runs import Draining, ExtensionInvalid, JobMaxAttempts, JobTimeout, SlotStuck, WorkerCrashed
 from stoker.errors.setup import (
     AppNotImportable,
     DatabaseNotGiven,
@@ -54,6 +54,7 @@ __all__ = [
     "DriverNotImplemented",
     "DriverUnavailable",
     "EnqueueInvalid",
+    "ExtensionInvalid",
     "HealthAddressUnusable",
     "IdempotencyRequired",
     "Interrupted",

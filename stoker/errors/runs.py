@@ -12,7 +12,21 @@ class JobTimeout(StokerError):
         how = "ignored the interruption and was killed" if killed else "was stopped"
         super().__init__(
             cause=f"Job {job_id} ({name}) ran longer than its timeout of {timeout:g} s and {how}.",
-            fix=f"Raise timeout= in the @job of {name!r}, or split the work into smaller jobs.",
+            fix=f"Raise timeout= in the @job of {name!r}, split the work into smaller jobs, or let the "
+            "handler call ctx.extend(seconds) while it gets on.",
+        )
+
+
+class ExtensionInvalid(StokerError):
+    """A run asked for a deadline that cannot be; it keeps the one it has."""
+
+    code = "STOKER_EXTENSION_INVALID"
+    terminal = True
+
+    def __init__(self, *, name: str, job_id: int, problem: str) -> None:
+        super().__init__(
+            cause=f"Job {job_id} ({name}) cannot have its timeout moved: {sentence(problem)}",
+            fix='Pass ctx.extend() the seconds from now, for example 30, "5m" or timedelta(minutes=5).',
         )
 
 

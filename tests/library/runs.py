@@ -20,6 +20,9 @@ class _Running:
     def lease(self) -> None:
         """It is one."""
 
+    def extend(self, seconds: float) -> None:
+        """It ends when it ends."""
+
 
 def claimed(
     payload: Any = None, *, name: str = "work", attempt: int = 1, max_attempts: int = 20, put_off: int = 0
