@@ -27,6 +27,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("stoker")
 
 _ROOT = "TEST_PG_ROOT"
+# Of a process that the test before killed: what it had sent last may be executed even now.
+_LEFT_BEHIND = """
+select pg_terminate_backend(pid, 10000) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+  and (application_name = '' or application_name like 'stoker: %')
+"""
 _TABLES = ("jobs", "finished", "attempts", "cancels", "suspects", "hosts", "queues")
 
 
@@ -78,6 +84,7 @@ def worker_database(server: embedded.Server) -> Iterator[str]:
 def database_url(worker_database: str) -> str:
     """An empty, migrated database. `effects` is a side table for what jobs really did."""
     conn = connect(worker_database, name="tests")
+    conn.execute(_LEFT_BEHIND)
     conn.execute("truncate effects")
     conn.execute("truncate " + ", ".join(f"stoker.{table}" for table in _TABLES))
     conn.close()
