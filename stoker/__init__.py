@@ -21,7 +21,7 @@ from stoker.context import Ctx, current_ctx
 from stoker.declaring import job
 from stoker.drivers.base import JobView
 from stoker.errors import Aborted, StokerError
-from stoker.hooks import middleware, on_start, on_stop
+from stoker.hooks import middleware, on_start, on_stop, preload
 from stoker.job import Job
 from stoker.retry import Retry
 from stoker.run_signal import RunSignal
@@ -49,6 +49,7 @@ __all__ = [
     "middleware",
     "on_start",
     "on_stop",
+    "preload",
     "result",
     "result_async",
     "retry",

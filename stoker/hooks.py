@@ -1,4 +1,4 @@
-"""`@on_start`, `@on_stop`, `@middleware`: the application's code around its jobs."""
+"""`@preload`, `@on_start`, `@on_stop`, `@middleware`: the application's code around its jobs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ M = TypeVar("M", bound=Callable[[Ctx], Iterator[None]])
 RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
 
 _log = logs.get("hooks")
+
+
+def preload(fn: H) -> H:
+    """Run this once, after the application was imported and before any worker is forked: load models and tables here.
+
+    What it loads is shared by all workers, copy-on-write. It takes no arguments and is no coroutine function; it must
+    leave no thread running and no connection open. If it raises, nothing starts; at a reload the old code goes on.
+    """
+    if inspect.iscoroutinefunction(fn):
+        raise _refuse(fn, "preload", "it is async, and no event loop survives the fork; use a plain function")
+    registry.current().add_preload(_checked_hook(fn, "preload"))
+    return fn
 
 
 def on_start(fn: H) -> H:

@@ -22,6 +22,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job[..., Any]] = {}
+        self._preload: dict[str, Hook] = {}
+        self._preloaded: set[str] = set()
         self._on_start: dict[str, Hook] = {}
         self._on_stop: dict[str, Hook] = {}
         self._middleware: dict[str, Middleware] = {}
@@ -43,6 +45,16 @@ class Registry:
         return sorted(self.jobs)
 
     @property
+    def preload(self) -> tuple[Hook, ...]:
+        """What runs once before any worker is forked."""
+        return tuple(self._preload.values())
+
+    @property
+    def to_preload(self) -> tuple[Hook, ...]:
+        """Those of them that did not run in this process yet."""
+        return tuple(hook for key, hook in self._preload.items() if key not in self._preloaded)
+
+    @property
     def on_start(self) -> tuple[Hook, ...]:
         """What runs in a worker before its first job."""
         return tuple(self._on_start.values())
@@ -51,6 +63,14 @@ class Registry:
     def on_stop(self) -> tuple[Hook, ...]:
         """What runs in a worker after its last job."""
         return tuple(self._on_stop.values())
+
+    def add_preload(self, hook: Hook) -> None:
+        """Declare what runs once before any worker is forked."""
+        self._preload[_identity(hook)] = hook
+
+    def preloaded(self, hook: Hook) -> None:
+        """Note that it ran in this process."""
+        self._preloaded.add(_identity(hook))
 
     def add_on_start(self, hook: Hook) -> None:
         """Declare what runs in a worker before its first job."""

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from stoker import session
+from stoker import registry, session
+from stoker.application import preload_application
 from stoker.body import run_async, run_sync
 from stoker.drivers.base import Driver
 from stoker.drivers.memory import MemoryDriver
@@ -76,7 +77,8 @@ def run_jobs(
 
     The driver is the one of `memory` unless given. `until_empty`: also what becomes ready meanwhile; otherwise as many
     runs as jobs are ready now. `advance_time` turns the clock of a MemoryQueue whenever nothing is ready, so that every
-    delay and every retry passes. Middleware runs; start and stop hooks do not; timeouts are not enforced.
+    delay and every retry passes. Middleware runs, and each preload hook once, before the first job; start and stop
+    hooks do not; timeouts are not enforced.
     """
     worker = _worker(driver, queue, until_empty, advance_time)
     with asyncio.Runner() as runner:
@@ -101,6 +103,7 @@ def _worker(driver: Driver | None, queue: str | None, until_empty: bool, advance
         raise RuntimeError("run_jobs needs a driver: call it inside `with stoker.testing.memory():`, or pass one")
     if advance_time and not isinstance(chosen, MemoryQueue):
         raise RuntimeError("advance_time needs the clock of a MemoryQueue, as stoker.testing.memory() yields it")
+    preload_application(registry.current())
     skip_time = chosen.skip_to_next_due if advance_time and isinstance(chosen, MemoryQueue) else lambda: False
     return InlineWorker(
         chosen,

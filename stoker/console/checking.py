@@ -21,6 +21,7 @@ class Report(msgspec.Struct):
 
     app: list[str] = []
     jobs: list[dict[str, str]] = []
+    preload: list[str] = []
     queues: list[str] = []
     database: dict[str, Any] = {}
     warnings: list[str] = []
@@ -40,7 +41,10 @@ class Report(msgspec.Struct):
 def check(
     app: tuple[str, ...], queue: tuple[str, ...], as_json: bool, database_url: str | None, config: str | None
 ) -> None:
-    """Check the settings, the application, its queues and the database. Every fault is told."""
+    """Check the settings, the application, its queues and the database. Every fault is told.
+
+    The application is imported and its preload hooks are run, as `stoker run` would.
+    """
     report = Report()
     try:
         known = load({"app": app or None, "queues": queue, "database_url": database_url, "config": config})
@@ -54,15 +58,17 @@ def check(
 
 def _look_at_application(known: Settings, report: Report) -> None:
     from stoker.console.application import load_application
+    from stoker.registry import place
 
     report.app, report.queues = list(known.app), sorted(known.queues)
     if not known.app:
         report.warnings.append("app: no module is named that declares jobs; `stoker run` needs one")
     try:
-        registry = load_application(known.app)
+        registry = load_application(known.app, preload=True)
     except StokerError as error:
         report.errors.append(error)
         return
+    report.preload = [place(hook) for hook in registry.preload]
     report.jobs = [{"name": name, "queue": registry.jobs[name].queue} for name in registry.names()]
     for job in report.jobs:
         if job["queue"] not in known.queues:
@@ -113,6 +119,8 @@ def _tell_json(report: Report) -> None:
 def _tell(report: Report) -> None:
     if report.jobs:
         say_table(("JOB", "QUEUE"), [(job["name"], job["queue"]) for job in report.jobs])
+    for hook in report.preload:
+        say(f"preloaded: {hook}")
     if report.database:
         say(_database_line(report.database))
     for warning in report.warnings:

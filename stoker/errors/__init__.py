@@ -23,6 +23,7 @@ from stoker.errors.jobs import (
     PayloadFault,
     PayloadInvalid,
 )
+from stoker.errors.memory import MemoryLimitExceeded, OutOfMemory
 from stoker.errors.runs import Draining, ExtensionInvalid, JobMaxAttempts, JobTimeout, SlotStuck, WorkerCrashed
 from stoker.errors.setup import (
     AppNotImportable,
@@ -32,6 +33,7 @@ from stoker.errors.setup import (
     DriverUnavailable,
     HealthAddressUnusable,
     PlatformUnsupported,
+    PreloadFailed,
     Problem,
     SchemaTooNew,
     SchemaTooOld,
@@ -71,10 +73,13 @@ __all__ = [
     "JobTenantRequired",
     "JobTimeout",
     "JobUnknown",
+    "MemoryLimitExceeded",
     "NaiveDatetime",
+    "OutOfMemory",
     "PayloadFault",
     "PayloadInvalid",
     "PlatformUnsupported",
+    "PreloadFailed",
     "Problem",
     "SchemaTooNew",
     "SchemaTooOld",

@@ -54,6 +54,20 @@ class AppNotImportable(StokerError):
         )
 
 
+class PreloadFailed(StokerError):
+    """A hook that was to load something before any worker is forked did not do so."""
+
+    code = "STOKER_PRELOAD_FAILED"
+    exit_code = CONFIG
+    terminal = True
+
+    def __init__(self, *, hook: str, error: str) -> None:
+        super().__init__(
+            cause=f"The preload hook {hook} failed: {sentence(redact_url(error))}",
+            fix="Repair it and try `stoker check`, or do in an @on_start hook what may fail for a while.",
+        )
+
+
 class HealthAddressUnusable(StokerError):
     """The health server cannot listen where the settings say."""
 

@@ -186,6 +186,45 @@ def test_check_refuses_an_application_that_starts_threads(on_database: Console, 
     assert "poller" in told.err
 
 
+PRELOADED = """
+from stoker import job, preload
+
+ran = []
+
+@preload
+def load_table():
+    print("loading")
+    ran.append(1)
+    if "{fault}":
+        raise OSError("no table")
+
+@job
+def send(payload: dict) -> None: ...
+"""
+
+
+def test_check_runs_and_names_preload_hooks(on_database: Console, write_app: WriteApp) -> None:
+    told = on_database("check", "--app", write_app("checked_d", PRELOADED.format(fault="")), "--json")
+    assert told.code == 0
+    [hook] = told.json["preload"]
+    assert hook.startswith("checked_d.load_table (")
+    assert sys.modules["checked_d"].ran == [1]
+    assert "loading" in told.err
+    assert "preloaded: checked_d.load_table (" in on_database("check", "--app", "checked_d").out
+
+
+def test_check_tells_of_a_preload_hook_that_fails(on_database: Console, write_app: WriteApp) -> None:
+    told = on_database("check", "--app", write_app("checked_e", PRELOADED.format(fault="x")))
+    assert told.code == 78
+    assert "STOKER_PRELOAD_FAILED: The preload hook checked_e.load_table (" in told.err
+    assert "OSError: no table" in told.err
+
+
+def test_enqueueing_preloads_nothing(on_database: Console, write_app: WriteApp) -> None:
+    told = on_database("enqueue", "send", "{}", "--app", write_app("checked_f", PRELOADED.format(fault="x")))
+    assert told.code == 0, told.err
+
+
 NONSENSE = """
 grase = "25s"
 health = "everywhere"

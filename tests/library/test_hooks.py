@@ -2,14 +2,16 @@
 
 import asyncio
 import runpy
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stoker import Ctx, job, middleware, on_start, on_stop, registry
-from stoker.errors import JobDeclarationInvalid
+from stoker import Ctx, job, middleware, on_start, on_stop, preload, registry
+from stoker.application import describe, preload_application
+from stoker.errors import CONFIG, JobDeclarationInvalid, PreloadFailed
 from stoker.hooks import run_start_hooks, run_stop_hooks
 from stoker.registry import Registry
 
@@ -68,6 +70,7 @@ def test_a_hook_is_still_its_function() -> None:
     def start() -> int:
         return 3
 
+    assert preload(start) is start
     assert on_start(start) is start
     assert on_stop(start) is start
     assert middleware(_through) is _through
@@ -96,7 +99,7 @@ def test_middleware_is_a_generator_function_of_the_context(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [_plain, _through, _without_ctx, print, None])
 def test_a_hook_is_a_function_without_arguments(wrong: Any) -> None:
-    for declare in (on_start, on_stop):
+    for declare in (preload, on_start, on_stop):
         with pytest.raises(JobDeclarationInvalid, match=declare.__name__):
             declare(wrong)
 
@@ -104,12 +107,14 @@ def test_a_hook_is_a_function_without_arguments(wrong: Any) -> None:
 def test_what_is_imported_twice_is_declared_once(declared: Registry, tmp_path: Path) -> None:
     source = tmp_path / "app.py"
     source.write_text(
-        "from stoker import job, middleware, on_start\n"
+        "from stoker import job, middleware, on_start, preload\n"
+        "@preload\ndef load(): ...\n"
         "@on_start\ndef start(): ...\n"
         "@middleware\ndef around(ctx): yield\n"
         "@job\ndef work(payload): ...\n"
     )
     modules = [runpy.run_path(str(source), run_name=name) for name in ("app", "__main__")]
+    assert declared.preload == (modules[1]["load"],)
     assert declared.on_start == (modules[1]["start"],)
     assert declared.middleware == (modules[1]["around"],)
     assert list(declared.jobs.values()) == [modules[1]["work"]]
@@ -139,3 +144,69 @@ def test_declarations_go_to_the_registry_in_use(declared: Registry) -> None:
     assert registry.current() is declared
     assert (other.names(), declared.names()) == (["work"], [])
     assert declared.get("work") is None
+
+
+def test_preload_hooks_run_in_order_and_once(declared: Registry) -> None:
+    calls: list[int] = []
+    preload(lambda: calls.append(1))
+    preload(lambda: calls.append(2))
+    assert preload_application(declared) == 2
+    assert preload_application(declared) == 0
+    preload(lambda: calls.append(3))
+    assert preload_application(declared) == 1
+    assert calls == [1, 2, 3]
+
+
+def test_a_preload_hook_cannot_be_async() -> None:
+    with pytest.raises(JobDeclarationInvalid, match=r"'load' .* 'preload': it is async, and no event loop survives"):
+
+        @preload
+        async def load() -> None: ...
+
+
+def test_a_preload_hook_that_fails_says_which_and_why_and_is_tried_again(declared: Registry) -> None:
+    luck: list[int] = []
+
+    @preload
+    def load() -> None:
+        assert luck, "no luck"
+
+    with pytest.raises(PreloadFailed, match=r"test_hooks\..*load \(.*test_hooks.py:\d+\) failed: .*no luck") as failed:
+        preload_application(declared)
+    assert failed.value.exit_code == CONFIG
+    first, *where = describe(failed.value).splitlines()
+    assert "Fix:" in first
+    assert any("in load" in line for line in where)
+    assert not any("application.py" in line for line in where)
+    luck.append(1)
+    assert preload_application(declared) == 1
+
+
+async def _loads() -> None: ...
+
+
+def _exits() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(("hook", "said"), [(lambda: _loads(), "returned a coroutine"), (_exits, "SystemExit: 3")])
+def test_a_preload_hook_that_wants_a_loop_or_exits_is_refused(declared: Registry, hook: Any, said: str) -> None:
+    preload(hook)
+    with pytest.raises(PreloadFailed, match=said):
+        preload_application(declared)
+
+
+def test_a_preload_hook_that_leaves_threads_is_refused_by_name(declared: Registry) -> None:
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="pump", daemon=True)
+
+    @preload
+    def start() -> None:
+        thread.start()
+
+    try:
+        with pytest.raises(PreloadFailed, match=r"it leaves threads \(pump\).*@on_start"):
+            preload_application(declared)
+    finally:
+        stop.set()
+        thread.join()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker import Ctx, Retry, job
+from stoker import Ctx, Retry, job, preload
 from stoker.errors import (
     DatabaseNotGiven,
     JobCancelled,
@@ -49,6 +49,23 @@ def test_jobs_run_in_order_and_results_are_kept(queue: MemoryQueue) -> None:
     ]
     assert [stoker.result(job_id) for job_id in ids] == [2, 3, 10]
     assert run_jobs() == []
+
+
+def test_preload_hooks_run_once_before_the_first_job(queue: MemoryQueue) -> None:
+    table: list[str] = []
+
+    @preload
+    def fill() -> None:
+        table.append("row")
+
+    @job
+    def read(payload: dict[str, Any]) -> list[str]:
+        return list(table)
+
+    for _ in range(2):
+        read.enqueue({})
+        [ran] = run_jobs()
+        assert ran.value == ["row"]
 
 
 def test_jobs_that_enqueue_jobs(queue: MemoryQueue) -> None:

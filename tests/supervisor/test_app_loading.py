@@ -44,6 +44,42 @@ def test_the_names_are_sorted(load) -> None:  # type: ignore[no-untyped-def]
     assert load(SOUND) == ["ant", "zebra"]
 
 
+PRELOADING = """
+import gc
+from stoker import job, preload
+
+TABLE = []
+
+@preload
+def fill():
+    assert gc.get_freeze_count() == 0, "what it makes would not be frozen"
+    TABLE.extend([number] for number in range(100_000))
+
+@job
+def zebra(payload, ctx): ...
+
+print(TABLE)
+"""
+FROZEN = f"""{LOADER}
+import app, gc
+print(len(app.TABLE), gc.get_freeze_count() > 100_000)
+"""
+
+
+def test_preload_hooks_run_after_the_import_and_before_everything_is_frozen(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(PRELOADING)
+    command = [sys.executable, "-c", FROZEN, "app"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", '["zebra"]', "100000 True"]
+
+
+def test_a_failing_preload_hook_is_told_like_a_failing_import(load) -> None:  # type: ignore[no-untyped-def]
+    first, *where = load("from stoker import preload\n@preload\ndef fill():\n    return 1 / 0\n").splitlines()
+    assert "The preload hook app.fill (" in first
+    assert "failed: ZeroDivisionError: division by zero. Fix:" in first
+    assert any("app.py" in line and "line 4, in fill" in line for line in where)
+
+
 def test_an_error_names_module_cause_and_place(load) -> None:  # type: ignore[no-untyped-def]
     first, *where = load("def setup():\n    return 1 / 0\n\nsetup()\n").splitlines()
     assert "'app' cannot be imported: ZeroDivisionError: division by zero" in first
