@@ -8,7 +8,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from stoker.body import Ended
@@ -23,7 +22,9 @@ from worker_proc import copies
 from worker_proc.board import OTHER, Word
 from worker_proc.control import BEAT_NS, Control
 from worker_proc.messages import Cancel
+from worker_proc.peaks import Peaks, with_peak
 from worker_proc.run_report import report
+from worker_proc.tally import Tally
 
 FAR_NS: Final = 1_000_000_000
 
@@ -35,8 +36,8 @@ class Run:
     """One executing body."""
 
     __slots__ = (
-        *("_runs", "claimed", "host", "job", "lane", "late", "signal", "soft", "started", "timeout", "token"),
-        *("unwind", "unwound"),
+        *("_runs", "claimed", "host", "job", "lane", "late", "peak_rss", "signal", "soft", "started", "timeout"),
+        *("token", "unwind", "unwound"),
     )
 
     def __init__(
@@ -55,6 +56,7 @@ class Run:
         self.timeout = job.timeout if job is not None else None
         self.soft = started + int(self.timeout * 1e9) if self.timeout else 0
         self.late = False
+        self.peak_rss = 0
 
     def time_left(self) -> float | None:
         """Seconds until the timeout or the end of a drain."""
@@ -67,14 +69,6 @@ class Run:
     def extend(self, seconds: float) -> None:
         """Let the timeout be so many seconds from now. Raises Aborted when the run was told to end."""
         self._runs.extend(self, seconds)
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the runs since the drain began."""
-
-    finished: int = 0
-    interrupted: int = 0
 
 
 class Runs:
@@ -96,6 +90,7 @@ class Runs:
         # Lanes end on their own threads; a counter has one writer at a time.
         self._lock = threading.Lock()
         self._draining = False
+        self._peaks = Peaks()
         self.tally = Tally()
 
     def begin(
@@ -142,7 +137,7 @@ class Runs:
             timeout=run.timeout,
         )
         outcome = OUTCOME_LABEL.get(settlement.outcome) if settlement else "lost"
-        keep(settlement)
+        keep(with_peak(settlement, run))
         slot, executing = self._slot, self._executing
         with self._lock:
             del executing[run.token]
@@ -150,7 +145,7 @@ class Runs:
             if outcome is not None:
                 slot.count_run(outcome, self._index.get(run.claimed.name, OTHER), elapsed)
             if self._control.stop_reason and settlement is not None:
-                self._count(settlement)
+                self.tally.count(settlement)
         if settlement is None or settlement.outcome != "completed":
             report(run.claimed, settlement, reasons, elapsed)
         return elapsed
@@ -180,12 +175,6 @@ class Runs:
         """The bodies that execute now."""
         return tuple(self._executing.values())
 
-    def _count(self, settlement: Settlement) -> None:
-        if settlement.outcome == "interrupted":
-            self.tally.interrupted += 1
-        else:
-            self.tally.finished += 1
-
     # On the control thread
 
     def abort_for_drain(self) -> None:
@@ -205,6 +194,7 @@ class Runs:
         unwind_at = self._drain_unwinds_at()
         host = self._control.board[Word.HOST_ID]
         due = now + FAR_NS
+        self._peaks.look(now, self.executing)
         for run in self.executing:
             if host not in (run.host, 0):
                 self._end_now(run, "lease_lost")
