@@ -8,9 +8,11 @@ from typing import Final
 TARGET_S: Final = 0.020
 # A row lock is turned into a lease after 20 ms: a name whose jobs may come near that is not short.
 SHORT_S: Final = 0.005
-# Jobs up to here are claimed while the one before them runs, some 50 ms of them: the round trip costs no time then.
+# Jobs up to here are claimed while those before them run, some 50 ms of them: the round trip costs no time then. It is
+# to be through when what is in hand is, beside bodies that compute.
 AHEAD_S: Final = 0.100
 _AHEAD_WORK_S: Final = 0.050
+_TRIP_S: Final = 0.025
 # Weight of the newest duration in the moving averages.
 _NEWEST: Final = 0.2
 
@@ -36,10 +38,15 @@ class Batching:
         """True for a name whose runs in this process took a few milliseconds at most, on average."""
         return self._by_name.get(name, TARGET_S) <= SHORT_S
 
-    def ahead(self, name: str) -> int:
-        """How many jobs to claim while the last one in hand, of this name, runs: none if short, long or unknown."""
+    def ahead(self, name: str, *, behind: int = 0) -> int:
+        """How many jobs to claim while one of this name runs, with so many in hand behind it.
+
+        None while they last for a round trip, and none if the name's jobs are short, long or unknown.
+        """
         expected = self._by_name.get(name, 0.0)
-        return max(1, int(_AHEAD_WORK_S / expected)) if SHORT_S < expected <= AHEAD_S else 0
+        if not SHORT_S < expected <= AHEAD_S or (behind and (behind + 1) * expected > _TRIP_S):
+            return 0
+        return max(1, int(_AHEAD_WORK_S / expected))
 
     def patience(self, name: str) -> float:
         """Seconds that jobs in hand may wait behind one of this name."""

@@ -27,7 +27,7 @@ log = logs.get("worker")
 
 
 class Clerk:
-    """While a long body runs it writes what ended and lets go of the rest; during the last one it claims the next."""
+    """While a long body runs it writes what ended and lets go of the rest; while the last run it claims the next."""
 
     def __init__(self, control: Control, *, desk: Desk, runs: Runs, hand: Hand, batching: Batching) -> None:
         self._control = control
@@ -55,9 +55,9 @@ class Clerk:
         if watch and not self._watched:
             self._control.look_soon()
 
-    def last_begins(self, name: str) -> None:
-        """Nothing is in hand behind a body of this name, which begins: claim ahead if that is worth it."""
-        if self._batching.ahead(name):
+    def body_begins(self, name: str) -> None:
+        """Claim ahead if little is in hand behind a leased body of this name, and if that is worth it."""
+        if not self.busy() and self._batching.ahead(name, behind=len(self._hand.reserved)):
             self._wants_ahead = True
             self._called.set()
 

@@ -146,8 +146,8 @@ class SerialLane:
             claimed = hand.reserved.popleft()
             job = self._registry.get(claimed.name)
             run = self._runs.begin(claimed, job, 0, hand.holder, self._executor.unwind)
-        if not hand.locked and not hand.reserved and job is not None and not self._acks(job):
-            self._clerk.last_begins(claimed.name)
+        if not hand.locked and job is not None and not self._acks(job):
+            self._clerk.body_begins(claimed.name)
         seconds = self._runs.end(run, self._executor.execute(run, job), keep=self._desk.add)
         self._last = job
         if job is not None:

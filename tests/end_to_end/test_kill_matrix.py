@@ -1,4 +1,4 @@
-"""Every process, every signal, every moment: nothing is lost, nothing that was written is done twice, nobody is left."""
+"""Every process, every signal, every moment: nothing is lost, what was written is not done twice, nobody is left."""
 
 import contextlib
 import itertools

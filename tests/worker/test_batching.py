@@ -1,5 +1,6 @@
 """Batch sizes: 1 until known, twofold growth to 20 ms of work, 1 again as soon as something runs long."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,3 +62,25 @@ def test_always_between_one_and_the_cap(durations: list[float], cap: int) -> Non
     for seconds in durations:
         batching.observe("job", seconds)
         assert 1 <= batching.next() <= cap
+
+
+@pytest.mark.parametrize(
+    ("seconds", "behind", "expected"),
+    [
+        (0.010, 0, 5),
+        (0.010, 1, 5),
+        (0.010, 2, 0),
+        (0.025, 0, 2),
+        (0.025, 1, 0),
+        (0.1, 0, 1),
+        (0.001, 0, 0),
+        (0.2, 0, 0),
+    ],
+)
+def test_jobs_of_middling_length_are_claimed_before_the_last_ones_end(
+    seconds: float, behind: int, expected: int
+) -> None:
+    batching = Batching(cap=500)
+    batching.observe("job", seconds)
+    assert batching.ahead("job", behind=behind) == expected
+    assert batching.ahead("unknown", behind=behind) == 0

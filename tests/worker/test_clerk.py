@@ -109,3 +109,11 @@ def test_what_was_claimed_ahead_goes_back_when_nothing_may_start_any_more() -> N
     scene.hand.locked = True
     scene.clerk._claim_ahead()
     assert scene.let_go == [job(1)] and not scene.hand.reserved
+
+
+def test_it_is_not_called_again_while_it_claims() -> None:
+    scene = Scene(0.010)
+    scene.clerk.body_begins("job")
+    assert scene.called and scene.clerk.busy()
+    scene.clerk.body_begins("job")
+    assert not scene.called
