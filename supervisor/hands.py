@@ -12,7 +12,7 @@ from collections.abc import Callable
 from stoker import logs
 from supervisor.fork_client import ForkClient
 from supervisor.house import House
-from supervisor.records import Child, Kill, Seat
+from supervisor.records import Child, Kill, Seat, Slot
 from supervisor.wire import Wire
 from worker_proc.channel import Channel
 from worker_proc.messages import AnyMessage, ForkSpec, Message, SlotRef
@@ -92,7 +92,8 @@ class Hands:
             child.kill_rss = queue.kill_rss
 
     def _spec(self, child: Child) -> ForkSpec:
-        workers = self._house.ledger.worker_slots() if child.role == "keeper" else []
+        ledger = self._house.ledger
+        workers, solos = (ledger.worker_slots(), ledger.solo_slots()) if child.role == "keeper" else ([], [])
         return ForkSpec(
             slot=child.slot.number,
             role=child.role,
@@ -103,8 +104,14 @@ class Hands:
             generation=child.generation,
             names=list(self._house.names.table),
             queue=child.seat.queue,
-            workers=[SlotRef(slot.number, slot.queue, slot.offset, slot.lanes) for slot in workers],
+            workers=[_ref(slot) for slot in workers],
+            solo=child.seat.solo,
+            solos=[_ref(slot) for slot in solos],
         )
+
+
+def _ref(slot: Slot) -> SlotRef:
+    return SlotRef(slot.number, slot.queue, slot.offset, slot.lanes)
 
 
 def kill_group(pid: int) -> None:

@@ -25,6 +25,7 @@ from worker_proc.messages import (
     Reaped,
     Recycle,
     StopAccepting,
+    SuspectsWaiting,
     WaitingForDatabase,
 )
 
@@ -74,6 +75,8 @@ class Inbox:
                 self._house.notices.settled(claim_no)
             case CancelRequested(job_id=job_id, reason=reason):
                 self._cancel(job_id, reason)
+            case SuspectsWaiting(queues=queues):
+                self._house.ledger.ask_for_solos(queues)
             case Gauges():
                 self._house.gauges = message
             case HostLost():

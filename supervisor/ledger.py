@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from supervisor.records import Child, Seat, Slot, State
 
@@ -13,6 +13,9 @@ class Ledger:
     def __init__(self, *, add_slot: Callable[[int], int]) -> None:
         self._add_slot = add_slot
         self.seats: list[Seat] = []
+        # Of each queue: filled on demand, missed by nobody.
+        self.solos: dict[str, Seat] = {}
+        self.suspects_wait: set[str] = set()
         self.slots: list[Slot] = []
         self.children: dict[int, Child] = {}
         self.generation = 1
@@ -36,19 +39,29 @@ class Ledger:
         self._provide("", 1, 1)
         for name, (processes, lanes) in queues.items():
             self._provide(name, lanes, processes + 1)
+            self._provide(name, 1, 1, solo=True)
+        self.solos = {name: self.solos.get(name) or Seat("worker", name, 0, 1, solo=True) for name in queues}
+        self.suspects_wait &= self.solos.keys()
         self.sweep()
 
     def next_generation(self, generation: int) -> None:
         """Children of earlier generations are outdated; what kept a seat from being filled is forgotten."""
         self.generation = generation
-        for seat in self.seats:
+        for seat in (*self.seats, *self.solos.values()):
             seat.failures, seat.short_lives, seat.retry_at, seat.parked = 0, 0, 0, ""
+
+    def ask_for_solos(self, queues: Collection[str]) -> None:
+        """Suspects wait in these queues. A solo worker that lives takes them; if it is just ending, ask again."""
+        served = {child.seat.queue for child in self.children.values() if child.seat.solo}
+        self.suspects_wait = (self.solos.keys() & set(queues)) - served
 
     def spawn(self, seat: Seat, now: int, *, boot_by: int) -> Child | None:
         """Put a child on a free slot of the seat's queue, or say that there is none yet."""
-        slot = next((s for s in self.slots if not s.child and (s.queue, s.lanes) == (seat.queue, seat.lanes)), None)
+        slot = next((slot for slot in self.slots if not slot.child and _fits(slot, seat)), None)
         if slot is None:
             return None
+        if seat.solo:
+            self.suspects_wait.discard(seat.queue)
         self._last_claim_no += 1
         child = Child(self._last_claim_no, seat, slot, self.generation, now, boot_by)
         slot.child = self.children[child.claim_no] = child
@@ -136,9 +149,18 @@ class Ledger:
     def worker_slots(self) -> list[Slot]:
         """Every place that has a worker or may get one."""
         wanted = {(seat.queue, seat.lanes) for seat in self.worker_seats()}
-        return [slot for slot in self.slots if slot.queue and (slot.child or (slot.queue, slot.lanes) in wanted)]
+        slots = [slot for slot in self.slots if slot.queue and not slot.solo]
+        return [slot for slot in slots if slot.child or (slot.queue, slot.lanes) in wanted]
 
-    def _provide(self, queue: str, lanes: int, count: int) -> None:
-        have = sum((slot.queue, slot.lanes) == (queue, lanes) for slot in self.slots)
+    def solo_slots(self) -> list[Slot]:
+        """The places of solo workers."""
+        return [slot for slot in self.slots if slot.solo]
+
+    def _provide(self, queue: str, lanes: int, count: int, *, solo: bool = False) -> None:
+        have = sum((slot.queue, slot.lanes, slot.solo) == (queue, lanes, solo) for slot in self.slots)
         for _ in range(count - have):
-            self.slots.append(Slot(len(self.slots), queue, lanes, self._add_slot(lanes)))
+            self.slots.append(Slot(len(self.slots), queue, lanes, self._add_slot(lanes), solo))
+
+
+def _fits(slot: Slot, seat: Seat) -> bool:
+    return (slot.queue, slot.lanes, slot.solo) == (seat.queue, seat.lanes, seat.solo)

@@ -71,6 +71,7 @@ def _verdict(
 ) -> Verdict:
     if how == "drain":
         return "innocent"
-    if aimed_at & set(named):
+    if aimed_at:
+        # Also when the run it was about has ended just before.
         return "blamed" if run in aimed_at else "innocent"
     return "blamed" if len(named) == 1 else "suspect"

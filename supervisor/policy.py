@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stoker.errors import CONFIG, GAVE_UP
+from stoker.errors import CONFIG, GAVE_UP, OK
 from stoker.settings import Settings
 from supervisor.backoff import delay_s
 from supervisor.ledger import Ledger
@@ -92,6 +92,7 @@ def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> in
         times += [asked + limits.kill_after for asked in child.cancels.values()]
     if not stopping:
         times += [seat.retry_at for seat in ledger.seats if not seat.child and not seat.parked]
+        times += [ledger.solos[queue].retry_at for queue in ledger.suspects_wait]
         times += [child.recycle_at for child in ledger.children.values() if not child.retiring]
         times += [child.ready_at + child.max_age for child in ledger.workers() if child.ready_at and child.max_age]
     return min((time for time in times if time > now), default=None)
@@ -100,7 +101,8 @@ def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> in
 def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     """Let the seat remember how its child fared: back-off, and parking after too many deaths before ready."""
     seat = child.seat
-    if child.retiring:
+    # A solo worker that found nothing more to do is done.
+    if child.retiring or (seat.solo and child.closed and end.code == OK):
         return
     if child.ready_at or child.waiting:
         seat.failures, seat.parked = 0, ""
@@ -111,7 +113,9 @@ def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     seat.failures += 1
     seat.retry_at = now + _ns(delay_s(seat.failures))
     # A keeper that once worked is always worth another try: without it the host's lease ends.
-    if seat.failures >= limits.max_boot_failures and (seat.role == "worker" or not seat.ever_ready):
+    # So is a solo worker: somebody waits for it.
+    is_needed = seat.solo or (seat.role == "keeper" and seat.ever_ready)
+    if seat.failures >= limits.max_boot_failures and not is_needed:
         last = child.error or (child.kill.why if child.kill else end.words)
         seat.parked = f"died {seat.failures} times before it was ready, last with {last}"
 
@@ -167,6 +171,9 @@ def _retirements(ledger: Ledger, now: int) -> Iterator[Retire]:
     for child in ledger.children.values():
         if not child.retiring and 0 < child.recycle_at <= now:
             yield Retire(child, "a signal of its own")
+    for child in ledger.workers():
+        if child.seat.solo and not child.retiring and child.generation < ledger.generation:
+            yield Retire(child, "reload")
     for seat in ledger.seats:
         if not seat.wanted:
             yield from (Retire(child, "not wanted any more") for child in seat.children())
@@ -178,7 +185,7 @@ def _retirements(ledger: Ledger, now: int) -> Iterator[Retire]:
 
 def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
     overlapping = {seat.queue for seat in ledger.seats if seat.successor}
-    overlapping |= {child.seat.queue for child in ledger.children.values() if child.retiring}
+    overlapping |= {child.seat.queue for child in ledger.children.values() if child.retiring and not child.seat.solo}
     for seat in ledger.seats:
         if not seat.wanted or seat.parked or now < seat.retry_at:
             continue
@@ -187,6 +194,12 @@ def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
         elif seat.role == "worker" and seat.queue not in overlapping and _is_outworn(ledger, seat.child, now):
             overlapping.add(seat.queue)
             yield Spawn(seat)
+    yield from (Spawn(seat) for seat in _missing_solos(ledger) if now >= seat.retry_at)
+
+
+def _missing_solos(ledger: Ledger) -> Iterator[Seat]:
+    taken = {slot.queue for slot in ledger.solo_slots() if slot.child}
+    yield from (ledger.solos[queue] for queue in sorted(ledger.suspects_wait - taken))
 
 
 def _is_outworn(ledger: Ledger, child: Child, now: int) -> bool:

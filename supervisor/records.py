@@ -24,23 +24,31 @@ class State(StrEnum):
 
 @dataclass(slots=True)
 class Slot:
-    """A place on the board. A queue has one more than it has seats, for the overlap when a worker is replaced."""
+    """A place on the board.
+
+    A queue has one more than it has seats, for the overlap when a worker is replaced, and one for its solo worker.
+    """
 
     number: int
     queue: str
     lanes: int
     offset: int
+    solo: bool = False
     child: Child | None = None
 
 
 @dataclass(slots=True)
 class Seat:
-    """A child that should exist: the n-th worker of a queue, or the keeper."""
+    """A child that should exist: the n-th worker of a queue, or the keeper.
+
+    A queue's `solo` seat is filled while jobs wait that have to run alone in a process; otherwise nobody misses it.
+    """
 
     role: Role
     queue: str
     index: int
     lanes: int
+    solo: bool = False
     wanted: bool = True
     failures: int = 0
     short_lives: int = 0
@@ -54,8 +62,8 @@ class Seat:
 
     @property
     def name(self) -> str:
-        """`worker default/0`, `keeper`."""
-        return f"{self.role} {self.queue}/{self.index}" if self.queue else self.role
+        """`worker default/0`, `worker default/solo`, `keeper`."""
+        return f"{self.role} {self.queue}/{'solo' if self.solo else self.index}" if self.queue else self.role
 
     @property
     def is_ready(self) -> bool:

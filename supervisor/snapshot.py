@@ -18,6 +18,7 @@ class ChildView:
     """A child and where its words are. Times are CLOCK_MONOTONIC ns, 0 = not yet."""
 
     claim_no: int
+    name: str
     slot: int
     pid: int
     state: str
@@ -82,6 +83,7 @@ def view_child(child: Child, place: Slot) -> ChildView:
     """The picture of one child."""
     return ChildView(
         claim_no=child.claim_no,
+        name=child.seat.name,
         slot=child.slot.number,
         pid=child.pid,
         state=str(child.state),
@@ -145,6 +147,7 @@ def _seat_status(seat: SeatView, now: int) -> dict[str, Any]:
 def _child_status(child: ChildView, now: int) -> dict[str, Any]:
     return {
         "slot": child.slot,
+        "name": child.name,
         "role": child.role,
         "queue": child.queue or None,
         "pid": child.pid,

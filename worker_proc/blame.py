@@ -43,9 +43,13 @@ class Blame:
         self._rng = rng
 
     def settle(self, death: ChildDied, held: Iterable[HeldRun]) -> list[Settlement]:
-        """One settlement per run. A suspect is treated as blamed."""
+        """One settlement for each run of all that the child held. A suspect that is the only one is to blame."""
         verdicts = {(lane.job_id, lane.run_no): lane.verdict for lane in death.lanes}
-        return [self.judge(death, run, verdicts.get((run.job_id, run.run_no))) for run in held]
+        judged = [(run, verdicts.get((run.job_id, run.run_no))) for run in held]
+        alone = sum(verdict == "suspect" for _, verdict in judged) == 1
+        return [
+            self.judge(death, run, "blamed" if alone and verdict == "suspect" else verdict) for run, verdict in judged
+        ]
 
     def judge(self, death: ChildDied, run: HeldRun, verdict: Verdict | None) -> Settlement:
         """What becomes of one run; without a verdict it had not been started."""
@@ -53,6 +57,8 @@ class Blame:
             return Settlement(job_id=run.job_id, run_no=run.run_no, outcome="handed_back")
         if verdict == "innocent" or death.how == "drain":
             return _settlement(run, "interrupted", error=_interruption(death, run))
+        if verdict == "suspect":
+            return _settlement(run, "suspected", error=_suspicion(death, run))
         if death.how == "cancel":
             return _settlement(run, "cancelled")
         if death.how == "timeout":
@@ -114,6 +120,14 @@ def _interruption(death: ChildDied, run: HeldRun) -> dict[str, Any]:
 
 def _peak_rss(death: ChildDied, run: HeldRun) -> int:
     return max((lane.peak_rss_bytes for lane in death.lanes if lane.job_id == run.job_id), default=0)
+
+
+def _suspicion(death: ChildDied, run: HeldRun) -> dict[str, Any]:
+    message = (
+        f"Worker process {death.facts.pid} on {death.facts.host} died ({_how(death)}) while it ran this job and others;"
+        " this run does not count, and the next one is alone."
+    )
+    return {"type": "Suspected", "code": "STOKER_ABORTED", "message": message, **_facts(death, run)}
 
 
 def _facts(death: ChildDied, run: HeldRun) -> dict[str, Any]:

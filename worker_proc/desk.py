@@ -41,7 +41,7 @@ class Desk:
     """One connection with one user at a time. Raises DeskClosed for whatever is wrong with the connection.
 
     While jobs are held by row locks a transaction is open. Every settlement ends it: what ended is written, what still
-    executes is leased if the caller says so, everything else is free again.
+    executes is leased if the caller says so, everything else is free again. A `solo` desk claims suspects, one by one.
     """
 
     def __init__(
@@ -53,8 +53,10 @@ class Desk:
         queue: str,
         held: Callable[[], list[int]],
         on_lost: Callable[[Settlement], None],
+        solo: bool = False,
     ) -> None:
         self._queue = queue
+        self._solo = solo
         self._keeping = Keeping.of(settings)
         self._held = held
         self._on_lost = on_lost
@@ -131,7 +133,7 @@ class Desk:
             self._settle_doubts()
             started = time.monotonic()
             by_lock = by_lock and self._connection.keeps_transactions
-            claimed = self._trip(Claim(limit, self._mark.start(started), by_lock))
+            claimed = self._trip(Claim(limit, self._mark.start(started), by_lock, suspect=self._solo))
             now = time.monotonic()
             last = (claimed[-1].priority, claimed[-1].pos) if claimed else None
             self._mark.claimed(last, took=now - started, now=now)

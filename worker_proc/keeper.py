@@ -29,6 +29,7 @@ from worker_proc.reaping import LateClaims, Reaping
 from worker_proc.role import Role
 from worker_proc.rota import Duty, Rota
 from worker_proc.session import Session
+from worker_proc.solos import Solos
 from worker_proc.suspects import Suspects
 from worker_proc.sweeping import Sweeping
 from worker_proc.upkeep import Upkeep
@@ -68,11 +69,12 @@ class Keeper(Role):
             suspects=self.suspects,
             host_id=self._host_id,
             tell=tell,
-            freed=self.wakeups.hear,
+            freed=self._freed,
         )
         self.cancelling = Cancelling(link, host_id=self._host_id, outgoing=self._outgoing)
         self.due = Due(link, wakeups=self.wakeups, settings=settings)
-        self._slots = [control.board.slot(ref.offset, ref.lanes) for ref in spec.workers]
+        self.solos = Solos(link, queues=(ref.queue for ref in spec.workers), outgoing=self._outgoing)
+        self._slots = [control.board.slot(ref.offset, ref.lanes) for ref in (*spec.workers, *spec.solos)]
         self._ending = Ending(control, link=link, lease=self.lease, reaping=self.reaping, workers=self._slots)
         self._upkeep = Upkeep(control, url=url, name=spec.title, settings=settings)
         self._rota = Rota(self._duties(spec, settings, identity), is_up=lambda: link.is_up, longest_pause=1.0)
@@ -92,7 +94,7 @@ class Keeper(Role):
         unparking = Unparking(link, names=spec.names, wakeups=self.wakeups, settings=settings)
         # Deaths and renewals first; whoever judges a host dead comes before those who sweep after it.
         first: list[Duty] = [self.reaping, self.suspects, self.lease, self._announcing]
-        return [*first, self.wakeups, self.due, self.cancelling, late, observing, sweeping, unparking]
+        return [*first, self.solos, self.wakeups, self.due, self.cancelling, late, observing, sweeping, unparking]
 
     @property
     def done(self) -> bool:
@@ -177,6 +179,10 @@ class Keeper(Role):
                 self.due.hear()
             case "stoker_cancel":
                 self.cancelling.hear(payload)
+
+    def _freed(self, queue: str) -> None:
+        self.wakeups.hear(queue)
+        self.solos.hear()
 
     def _host_id(self) -> int:
         return self.lease.host_id

@@ -152,6 +152,12 @@ class Reaped(Message, frozen=True):
     claim_no: int
 
 
+class SuspectsWaiting(Message, frozen=True):
+    """In these queues jobs wait that may have killed a process: each needs a worker that runs them alone."""
+
+    queues: list[str]
+
+
 class HostLost(Message, frozen=True):
     """This host was judged dead by another: abort everything held, replace the workers, take a new host id."""
 
@@ -204,6 +210,9 @@ class ForkSpec(Struct, frozen=True):
     names: list[str]
     queue: str = ""
     workers: list[SlotRef] = []
+    # Of a worker: it claims suspects alone, and ends when none are left. Of a keeper: where such workers are.
+    solo: bool = False
+    solos: list[SlotRef] = []
 
 
 class Fork(Message, frozen=True):
@@ -243,6 +252,7 @@ AnyMessage = (
     | ChildDied
     | CancelRequested
     | Reaped
+    | SuspectsWaiting
     | HostLost
     | StartServer
     | Imported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
@@ -86,11 +86,11 @@ class Reaping:
             if death.facts.backend_pid:
                 _end_backend(db, death.facts)
             with db.conn.transaction():
-                leased = set[int]()
-                for page in _held(db, self._host_id(), [death.claim_no]):
-                    settlements = self._blame.settle(death, page)
-                    _report(death, page, settlements, db.settle(settlements))
-                    leased.update(run.job_id for run in page)
+                held = [run for page in _held(db, self._host_id(), [death.claim_no]) for run in page]
+                if held:
+                    settlements = self._blame.settle(death, held)
+                    _report(death, held, settlements, db.settle(settlements))
+                leased = {run.job_id for run in held}
                 self._suspects.note(db, death, [lane for lane in death.lanes if lane.job_id not in leased])
 
 
@@ -188,5 +188,7 @@ def _report(death: ChildDied, held: list[HeldRun], settlements: list[Settlement]
     for run, one in zip(held, settlements, strict=True):
         if one.error is not None and one.job_id in states:
             report_loss(death, run, states[one.job_id])
-    handed_back = sum(one.outcome == "handed_back" for one in settlements)
-    log.event("claims.reaped", claim_no=death.claim_no, how=death.how, blamed=len(held) - handed_back, back=handed_back)
+    numbers = Counter(one.outcome for one in settlements)
+    suspects, back = numbers["suspected"], numbers["handed_back"] + numbers["interrupted"]
+    blamed = len(held) - suspects - back
+    log.event("claims.reaped", claim_no=death.claim_no, how=death.how, blamed=blamed, suspects=suspects, back=back)

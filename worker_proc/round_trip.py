@@ -18,11 +18,12 @@ ROLLBACK: Final[Call[None]] = Call("rollback", {}, lambda _: None)
 
 
 class Claim(Struct, frozen=True):
-    """What to claim next: by row locks, or as leases."""
+    """What to claim next: by row locks, or as leases; or one of the suspects, which ordinary claims leave out."""
 
     limit: int
     after: holding.Place
     by_lock: bool
+    suspect: bool = False
 
 
 def compose(
@@ -53,6 +54,8 @@ def compose(
         return calls
     if claim.by_lock:
         return [*calls, BEGIN, holding.lock(queue, claim.limit, after=claim.after)]
+    if claim.suspect:
+        return [*calls, holding.claim_suspect(queue, holder)]
     return [*calls, holding.claim(queue, claim.limit, holder, after=claim.after)]
 
 

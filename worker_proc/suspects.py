@@ -39,7 +39,8 @@ class Suspects:
 
     def note(self, db: PostgresDriver, death: ChildDied, lanes: Iterable[Lane]) -> None:
         """Note what a death may be held against, but for leased runs; in the caller's transaction, again is fine."""
-        held_against = [lane for lane in lanes if lane.verdict != "innocent"]
+        # A process with several lanes leases every job: a suspect that is not leased has ended before.
+        held_against = [lane for lane in lanes if lane.verdict == "blamed"]
         if not held_against:
             return
         noted: list[int] = db.run(_note(death, held_against, self._host_id()))

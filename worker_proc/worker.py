@@ -28,7 +28,10 @@ log = logs.get("worker")
 
 
 class Worker(Role):
-    """One process of one queue. A lost connection is opened anew; endings wait for it, fenced."""
+    """One process of one queue. A lost connection is opened anew; endings wait for it, fenced.
+
+    A solo worker runs suspects, one at a time, and is done when none is left.
+    """
 
     def __init__(self, control: Control, *, spec: ForkSpec, settings: Settings) -> None:
         super().__init__(control)
@@ -43,29 +46,37 @@ class Worker(Role):
             queue=spec.queue,
             held=self._held,
             on_lost=self._lost,
+            solo=spec.solo,
         )
         self._lanes = self._make_lanes(spec.lanes)
         self._pause = _LEAST_PAUSE_S
         self._announced = ""
+        self._none_left = False
 
     def _make_lanes(self, lanes: int) -> SerialLane | ParallelLanes:
         desk, runs, declared = self._desk, self._runs, self._registry
         if lanes == 1:
-            queue = self._settings.queues.get(self._spec.queue)
+            queue, solo = self._settings.queues.get(self._spec.queue), self._spec.solo
             return SerialLane(
                 self.control,
                 desk=desk,
                 runs=runs,
                 registry=declared,
-                cap=self._settings.batch,
-                row_locks=self._settings.row_locks == "auto",
-                ack_each=queue is not None and queue.ack == "each",
+                cap=1 if solo else self._settings.batch,
+                row_locks=self._settings.row_locks == "auto" and not solo,
+                # One that ended well must not be in doubt should the next one kill us.
+                ack_each=solo or (queue is not None and queue.ack == "each"),
             )
         return ParallelLanes(self.control, desk=desk, runs=runs, registry=declared, lanes=lanes)
 
     def _held(self) -> list[int]:
         # In the order in which a job goes: whatever moves on meanwhile is seen where it arrives.
         return [*(one.id for one in self._lanes.reserved), *(run.claimed.id for run in self._runs.executing)]
+
+    @property
+    def done(self) -> bool:
+        """When told to stop, or when no suspect is left."""
+        return self._none_left or super().done
 
     def boot(self) -> None:
         """Run the application's start hooks; what they raise fails the boot."""
@@ -98,7 +109,10 @@ class Worker(Role):
             self._lanes.take(claims, holder)
         else:
             self._desk.let_go(claims.jobs)
-        return 0.0 if claims.jobs or self._desk.pending or self._desk.may_have_more else self._settings.poll_every
+        if claims.jobs or self._desk.pending or self._desk.may_have_more:
+            return 0.0
+        self._none_left = self._spec.solo
+        return 0.0 if self._none_left else self._settings.poll_every
 
     def _may_claim(self) -> bool:
         board = self.control.board
@@ -126,7 +140,7 @@ class Worker(Role):
         """Wait for the bodies, write every ending, and stay until told to close."""
         while self._is_held():
             self.control.wait(self._settle_once())
-        while not self.control.told_to_close:
+        while not (self.control.told_to_close or self._none_left):
             self.control.wait(1.0)
         tally = self._runs.tally
         return Closed(finished=tally.finished, interrupted=tally.interrupted, abandoned=0)

@@ -17,8 +17,8 @@ from worker_proc.messages import How, Lane, Verdict
 
 
 def run(**changes: Any) -> HeldRun:
-    facts: dict[str, Any] = {"attempt": 1, "max_attempts": 5, "crashes": 0, "held_for": 2.5}
-    return HeldRun(job_id=1, run_no=9, name="render", **facts | changes)
+    facts: dict[str, Any] = {"job_id": 1, "attempt": 1, "max_attempts": 5, "crashes": 0, "held_for": 2.5}
+    return HeldRun(run_no=9, name="render", **facts | changes)
 
 
 def declared(**options: Any) -> Callable[[str], Job[..., Any] | None]:
@@ -40,6 +40,7 @@ def settle(how: How, verdict: Verdict | None, held: HeldRun, *, job_of: Any = la
 MATRIX = [
     ("crash", "blamed", {}, "retried", True),
     ("crash", "suspect", {}, "retried", True),
+    ("stuck", "suspect", {"crashes": 2}, "dead_lettered", True),
     ("crash", "innocent", {}, "interrupted", False),
     ("crash", None, {}, "handed_back", False),
     ("crash", "blamed", {"crashes": 1}, "retried", True),
@@ -67,6 +68,20 @@ def test_every_death_and_verdict(
     settlement = settle(how, verdict, run(**facts))
     assert (settlement.outcome, settlement.crashed) == (outcome, crashed)
     assert (settlement.job_id, settlement.run_no) == (1, 9)
+
+
+def test_of_several_suspects_none_is_blamed_and_one_alone_is() -> None:
+    held = [run(job_id=number) for number in (1, 2, 3, 4)]
+    lanes = [Lane(1, 9, "suspect"), Lane(2, 9, "suspect", ended=True), Lane(3, 8, "suspect")]
+    blame = Blame(job_of=lambda name: None, max_crashes=3, rng=Random(1))
+    several = blame.settle(death(7, "crash", *lanes), held)
+    assert [one.outcome for one in several] == ["suspected", "suspected", "handed_back", "handed_back"]
+    assert not any(one.crashed or one.delay for one in several)
+    assert several[0].error
+    assert (several[0].error["signal_name"], several[0].error["code"]) == ("SIGKILL", "STOKER_ABORTED")
+    alone = blame.settle(death(7, "crash", *lanes[1:]), held)
+    assert [one.outcome for one in alone] == ["handed_back", "retried", "handed_back", "handed_back"]
+    assert alone[1].crashed
 
 
 def test_the_first_crash_is_retried_at_once_and_later_ones_back_off() -> None:

@@ -27,7 +27,7 @@ def boot(make_host: Callable[..., Host]) -> Boot:
 def test_the_executing_job_is_blamed_and_the_reserved_ones_go_back(boot: Boot, queue: Queue) -> None:
     first, second, third = queue.add(3)
     runs = queue.claim(boot.host.id, 7)
-    reap(boot, death(7, "crash", Lane(runs[0].id, runs[0].run_no, "blamed")))
+    reap(boot, death(7, "crash", Lane(runs[0].id, runs[0].run_no, "blamed", peak_rss_bytes=50 << 20)))
     assert boot.heard(Reaped) == [Reaped(7)]
     views = [queue.view(job_id) for job_id in (first, second, third)]
     assert [(v.state, v.attempt, v.crashes) for v in views] == [("ready", 1, 1), ("ready", 0, 0), ("ready", 0, 0)]

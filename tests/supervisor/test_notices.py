@@ -37,7 +37,8 @@ def verdicts(runs: list[int], *, how: How, aimed: set[int] | None = None) -> lis
         ([1], "stuck", set(), ["blamed"]),
         ([1, 2], "stuck", set(), ["suspect", "suspect"]),
         ([1, 2], "drain", set(), ["innocent", "innocent"]),
-        ([3], "timeout", {2}, ["blamed"]),
+        ([3], "timeout", {2}, ["innocent"]),
+        ([3, 4], "cancel", {2}, ["innocent", "innocent"]),
     ],
 )
 def test_verdicts(runs: list[int], how: How, aimed: set[int] | None, expected: list[str]) -> None:

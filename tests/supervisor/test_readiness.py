@@ -14,7 +14,7 @@ NOW = 1_000 * S
 
 def child(**facts: Any) -> ChildView:
     known = ChildView(
-        claim_no=1, slot=1, pid=4711, state="ready", generation=1, place=None, ready_at=NOW - 60 * S,  # type: ignore[arg-type]
+        claim_no=1, name="worker q/0", slot=1, pid=4711, state="ready", generation=1, place=None, ready_at=NOW - 60 * S,  # type: ignore[arg-type]
         waiting="", waiting_since=0, beat=NOW - S, stopped=False, rss=1, retiring=False, role="worker", queue="q",
     )  # fmt: skip
     return replace(known, **facts)
