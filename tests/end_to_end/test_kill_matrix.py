@@ -40,6 +40,8 @@ class Cell:
         self.db = db
         self.supervisor = Supervisor(directory, db.url, STOKER_QUEUES="default=2", STOKER_GRACE="30s")
         self.jobs: list[int] = []
+        self._victim = ""
+        self._deadly: tuple[int, ...] = ()
 
     def reach(self, moment: str, victim: str) -> None:
         """Start, and come to the moment."""
@@ -60,6 +62,8 @@ class Cell:
     def strike(self, victim: str, number: signal.Signals) -> None:
         """Send it to the first process of that role, and let a stopped one go on after a moment."""
         pid = until(lambda: self._pids(victim))[0]
+        self._victim = victim
+        self._deadly = (-number,) if victim == "supervisor" else ()
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
             if number == signal.SIGSTOP:
@@ -73,9 +77,8 @@ class Cell:
         self.db.release(*self.jobs[:2])
         until(lambda: self._ended() or self._all_done())
         if self._ended():
-            assert self.supervisor.wait() in (0, 75, -signal.SIGKILL, -signal.SIGQUIT, -signal.SIGINT), (
-                self.supervisor.log
-            )
+            # The bare number: before anything of ours could hear it, or SIGKILL.
+            assert self.supervisor.wait() in (0, 75, *self._deadly), self.supervisor.log
             until(lambda: not self.supervisor.processes(), within=SOON_S)
             self.supervisor = self._successor()
             self.db.until_all_done(self.jobs)
@@ -90,7 +93,8 @@ class Cell:
         assert db.one("select count(*) from stoker.finished") == len(self.jobs)
         assert set(db.effects("end")) == set(self.jobs[:2])
         assert db.one("select count(*) from stoker.suspects") == 0
-        assert db.one("select count(*) from stoker.hosts") == 0
+        # A drain that finds the keeper gone leaves a lease without claims to the next host.
+        assert db.one("select count(*) from stoker.hosts") == 0 or self._victim == "keeper"
         until(lambda: not self.supervisor.processes(), within=SOON_S)
         advisory = (
             "select count(*) from pg_locks l join pg_database d on d.oid = l.database where locktype = 'advisory'"
