@@ -30,6 +30,9 @@ class Scale:
     cpu_ms: tuple[int, ...]
     memory_workers: tuple[int, ...]
     memory_rounds: int
+    # MB of each of two tables, and over how many workers.
+    table_mb: int
+    preload_workers: tuple[int, ...]
     idle_s: float
     kills: int
 
@@ -53,6 +56,8 @@ FULL = Scale(
     cpu_ms=(10, 25, 100),
     memory_workers=(1, 2, 4, 8),
     memory_rounds=2,
+    table_mb=200,
+    preload_workers=(1, 2, 4),
     idle_s=10.0,
     kills=8,
 )
@@ -75,6 +80,8 @@ QUICK = Scale(
     cpu_ms=(25,),
     memory_workers=(1, 3),
     memory_rounds=1,
+    table_mb=200,
+    preload_workers=(1, 2),
     idle_s=3.0,
     kills=2,
 )
@@ -97,6 +104,8 @@ SMOKE = Scale(
     cpu_ms=(10,),
     memory_workers=(1, 2),
     memory_rounds=1,
+    table_mb=2,
+    preload_workers=(1, 2),
     idle_s=0.2,
     kills=1,
 )

@@ -22,14 +22,21 @@ LOG_SHOWN: Final = 4000
 
 
 class Supervisor:
-    """`stoker run`. Leaving the block drains it; what is left then is killed."""
+    """`stoker run`. Leaving the block drains it; what is left then is killed. `env` is for the application."""
 
     def __init__(
-        self, directory: Path, database_url: str, *, queues: str, settings: Mapping[str, object] | None = None
+        self,
+        directory: Path,
+        database_url: str,
+        *,
+        queues: str,
+        settings: Mapping[str, object] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._log = directory / "supervisor.log"
         self._news = Beacon()
-        env = {
+        environment = {
+            **(env or {}),
             "STOKER_DATABASE_URL": database_url,
             "STOKER_APP": "bench.app",
             "STOKER_QUEUES": queues,
@@ -45,7 +52,7 @@ class Supervisor:
             self._process = spawn(
                 command,
                 cwd=directory,
-                env=env,
+                env=environment,
                 dies_by=signal.SIGTERM,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

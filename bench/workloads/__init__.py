@@ -19,6 +19,7 @@ from bench.workloads import (
     memory,
     noop,
     pickup,
+    preload,
     recovery,
     retained,
     snapshot,
@@ -44,5 +45,6 @@ WORKLOADS: Final[dict[str, Callable[[Rig], list[Reading]]]] = {
     "startup": startup.measure,
     "drain": drain.measure,
     "memory": memory.measure,
+    "preload": preload.measure,
     "idle": idle.measure,
 }
