@@ -150,6 +150,10 @@ def _facts(death: ChildDied, run: HeldRun) -> dict[str, Any]:
 def _how(death: ChildDied) -> str:
     if death.how == "stuck":
         return "no sign of life, killed"
+    if death.how == "memory":
+        return f"killed above {death.facts.rss_limit_bytes / 2**20:,.0f} MiB, kill_rss"
+    if death.facts.oom:
+        return "taken by the kernel's OOM killer"
     if (number := death.facts.signal) is not None:
         return f"signal {number}, {signal_name(number)}"
     return f"exit code {death.facts.exit_code}"

@@ -143,6 +143,20 @@ def test_a_crash_by_the_kernel_is_told_as_one() -> None:
     assert "taken by the kernel's OOM killer" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("how", "facts", "words"),
+    [
+        ("memory", {"rss_limit_bytes": 800 * MIB}, "died (killed above 800 MiB, kill_rss)"),
+        ("crash", {"oom": True}, "died (taken by the kernel's OOM killer)"),
+    ],
+)
+def test_suspects_are_told_of_the_memory_too(how: How, facts: dict[str, Any], words: str) -> None:
+    held = [HeldRun(n, 9, "render", 1, 5, 0, 1.0) for n in (1, 2)]
+    message = death(7, how, Lane(1, 9, "suspect"), Lane(2, 9, "suspect"), **facts)
+    for settled in Blame(job_of=lambda name: None, max_crashes=3, rng=Random(1)).settle(message, held):
+        assert settled.error and words in settled.error["message"]
+
+
 def test_each_run_has_its_own_peak() -> None:
     held = [HeldRun(n, 9, "render", 1, 5, 0, 1.0) for n in (1, 2)]
     message = death(7, "crash", Lane(1, 9, "suspect", peak_rss_bytes=5), Lane(2, 9, "suspect"))
