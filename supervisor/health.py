@@ -16,14 +16,25 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import orjson
 
+from stoker import logs
 from stoker.errors import HealthAddressUnusable
 from supervisor import readiness
+from supervisor.house import House
 from supervisor.snapshot import Snapshot, as_status, in_flight
 from worker_proc.board import Board, Word
 from worker_proc.linux import boottime_ns
 
+log = logs.get("supervisor")
+
 CLIENT_PATIENCE_S: Final = 5.0
 _WORDS: Final = {200: "200 OK", 404: "404 Not Found", 405: "405 Method Not Allowed", 503: "503 Service Unavailable"}
+
+
+def open_health(house: House, address: tuple[str, int]) -> HealthServer:
+    """Serve what is known of a house, and say where. Raises HealthAddressUnusable."""
+    health = HealthServer(address, board=house.board, snapshot=lambda: house.snapshot)
+    log.event("health.listening", url=health.url, readyz=f"{health.url}/readyz")
+    return health
 
 
 class HealthServer:

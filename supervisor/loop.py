@@ -20,7 +20,7 @@ from supervisor.drain import Request
 from supervisor.fork_client import ForkClient
 from supervisor.forkers import Forkers
 from supervisor.hands import Hands
-from supervisor.health import HealthServer
+from supervisor.health import open_health
 from supervisor.host_lock import HostLock
 from supervisor.house import House
 from supervisor.inbox import Inbox
@@ -87,7 +87,7 @@ class Supervisor:
                 notifier = Notifier()
                 stack.callback(notifier.close)
                 if self._settings.health:
-                    stack.callback(_open_health(house, self._settings.health).close)
+                    stack.callback(open_health(house, self._settings.health).close)
                 run = _Run(
                     house, self._signals, notifier, terminal, self._reread, command=self._command, early=self._early
                 )
@@ -96,12 +96,6 @@ class Supervisor:
         finally:
             self._signals.close()
             self._signals = None
-
-
-def _open_health(house: House, address: tuple[str, int]) -> HealthServer:
-    health = HealthServer(address, board=house.board, snapshot=lambda: house.snapshot)
-    log.event("health.listening", url=health.url, readyz=f"{health.url}/readyz")
-    return health
 
 
 class _Run:
