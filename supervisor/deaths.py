@@ -12,7 +12,7 @@ from supervisor.drain import Stage
 from supervisor.hands import Hands
 from supervisor.house import House
 from supervisor.notices import compose
-from supervisor.policy import after_death
+from supervisor.policy import after_death, left_in_order
 from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
 from worker_proc.board import UNLOCKED_NS, Slot, SlotState, SlotWord, Word
@@ -69,7 +69,7 @@ def _cap_trust(house: House) -> None:
 def _remember(house: House, child: Child, end: Exit, how: How) -> None:
     after_death(child, end, time.monotonic_ns(), limits=house.limits)
     child.seat.restarts += 1
-    house.restarts[child.role, _reason(child, how)] += 1
+    house.restarts[child.role, _reason(child, end, how)] += 1
     if end.code == CONFIG and not child.seat.ever_ready and child.generation == 1:
         house.ledger.refused = child.error or f"{child.seat.name} refused to start"
 
@@ -92,8 +92,8 @@ def how_it_died(child: Child, end: Exit, stage: Stage) -> How:
     return "drain" if stage >= Stage.CLOSING or child.close_sent or own_deadline else "crash"
 
 
-def _reason(child: Child, how: How) -> str:
-    if child.retiring and not child.kill:
+def _reason(child: Child, end: Exit, how: How) -> str:
+    if left_in_order(child, end) and not child.kill:
         return "retired"
     return how if child.ready_at else "boot"
 

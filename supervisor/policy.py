@@ -101,8 +101,7 @@ def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> in
 def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     """Let the seat remember how its child fared: back-off, and parking after too many deaths before ready."""
     seat = child.seat
-    # A solo worker that found nothing more to do is done.
-    if child.retiring or (seat.solo and child.closed and end.code == OK):
+    if left_in_order(child, end):
         return
     if child.ready_at or child.waiting:
         seat.failures, seat.parked = 0, ""
@@ -118,6 +117,11 @@ def after_death(child: Child, end: Exit, now: int, *, limits: Limits) -> None:
     if seat.failures >= limits.max_boot_failures and not is_needed:
         last = child.error or (child.kill.why if child.kill else end.words)
         seat.parked = f"died {seat.failures} times before it was ready, last with {last}"
+
+
+def left_in_order(child: Child, end: Exit) -> bool:
+    """Whether it was to go: it was told to, or it is a solo worker that found nothing more to do."""
+    return child.retiring or (child.seat.solo and child.closed is not None and end.code == OK)
 
 
 def _ends(ledger: Ledger, now: int, limits: Limits) -> Iterator[End]:

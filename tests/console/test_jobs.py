@@ -185,3 +185,12 @@ def test_queues_are_counted_as_they_are_now(on_database: Console, driver: Postgr
     claim(driver)
     table = on_database("queues", "ls").out.splitlines()
     assert table[1].split() == ["default", "0", "1", "1", "0", "0", "1"]
+
+
+def test_show_says_of_a_suspect_that_it_runs_alone(on_database: Console, driver: PostgresDriver) -> None:
+    job_id = enqueued(on_database)
+    held = claim(driver)
+    assert "suspect" not in on_database("jobs", "show", job_id).out
+    driver.settle([Settlement(job_id=held.id, run_no=held.run_no, outcome="suspected")])
+    assert "suspect   runs alone" in on_database("jobs", "show", job_id).out
+    assert on_database("jobs", "show", job_id, "--json").json["suspect"] is True

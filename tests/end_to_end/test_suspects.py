@@ -13,9 +13,9 @@ LANES = {"STOKER_QUEUES": "default=1x4", "STOKER_APP": "tests.suspect_jobs"}
 SOLO = "stoker: worker default/solo"
 
 
-def suspects(db: Database, count: int, name: str = "held") -> list[int]:
+def suspects(db: Database, count: int, name: str = "held", payload: str = "{}") -> list[int]:
     """Jobs that were executing in a process of several lanes that died, on a host that is gone."""
-    jobs = db.enqueue(name, times=count)
+    jobs = db.enqueue(name, payload, times=count)
     for run in db.driver.claim("default", count, Holder(1, 1)):
         db.driver.settle([Settlement(job_id=run.id, run_no=run.run_no, outcome="suspected")])
     return jobs
@@ -112,8 +112,8 @@ def test_suspects_outlive_a_supervisor(tmp_path: Path, db: Database) -> None:
 
 
 def test_a_drain_leaves_them_suspects_and_counts_nothing(tmp_path: Path, db: Database) -> None:
-    jobs = suspects(db, 2)
-    with running(tmp_path, db.url, {**LANES, "STOKER_GRACE": "2s"}) as supervisor:
+    jobs = suspects(db, 2, "attentive", '{"s": 600}')
+    with running(tmp_path, db.url, LANES) as supervisor:
         db.until_effect(jobs[0])
         code, _ = supervisor.stop()
         assert code == 0
@@ -141,3 +141,7 @@ def test_a_queue_of_one_lane_frees_the_suspects_of_others(tmp_path: Path, db: Da
     with running(tmp_path, db.url, {"STOKER_QUEUES": "default=1"}) as supervisor:
         db.until_all_done(jobs)
         until_no_suspicion_is_left(supervisor, db)
+        restarts = until(
+            lambda: [line for line in supervisor.health("/metrics")[1].splitlines() if "_restarts_total{" in line]
+        )
+        assert restarts and all('reason="retired"' in line for line in restarts)
