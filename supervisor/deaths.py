@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any
+from typing import Any, Final
 
 from stoker import logs
 from stoker.errors import CONFIG, KILLED
@@ -20,14 +20,20 @@ from worker_proc.messages import How
 
 log = logs.get("supervisor")
 
+FAULTS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+
 
 def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     """Settle a child's death in every book."""
-    hands.part(child)
+    left = hands.part(child)
+    if end.signal:
+        # Whether it was our kill or the request before it makes no difference.
+        child.kill = child.kill or child.asked
     end.oom = end.signal == signal.SIGKILL and not child.kill and house.oom.claim(time.monotonic_ns())
     place = house.place(child)
     runs = list(place.executing())
     how = how_it_died(child, end, house.drain.stage)
+    stack = left if end.signal in FAULTS or (end.signal and child.asked) else ""
     clean = child.closed is not None and end.code == 0 and not runs
     if child.role == "keeper":
         _cap_trust(house)
@@ -42,6 +48,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
             executing=executing,
             host=house.host,
             backend_pid=place[SlotWord.BACKEND_PID],
+            stack=stack,
         )
         house.notices.open(notice)
     if house.drain.stopping:
@@ -50,7 +57,8 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         _remember(house, child, end, how)
     house.ledger.exited(child)
     _empty(house, child, place)
-    _tell(child, end, expected=clean or (house.drain.stopping and end.code == 0))
+    # A run keeps it with its attempt.
+    _tell(child, end, expected=clean or (house.drain.stopping and end.code == 0), stack="" if runs else stack)
     if child.seat.parked:
         log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
 
@@ -107,10 +115,11 @@ def _count_damage(house: House, child: Child, end: Exit, *, ran: bool) -> None:
         house.lost.append(f"{child.seat.name} had to be ended")
 
 
-def _tell(child: Child, end: Exit, *, expected: bool) -> None:
+def _tell(child: Child, end: Exit, *, expected: bool, stack: str) -> None:
     facts: dict[str, Any] = {"child": child.seat.name, "slot": child.slot.number, "pid": end.pid}
     facts |= {"signal": end.signal} if end.signal else {"code": end.code}
     facts |= {"oom": True} if end.oom else {}
     if child.error:
         facts["error"] = child.error
+    facts |= {"traceback": stack} if stack else {}
     log.event("child.exited", level="info" if expected or child.retiring else "warning", **facts)

@@ -8,12 +8,15 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from stoker import logs
 from supervisor.fork_client import ForkClient
 from supervisor.house import House
 from supervisor.records import Child, Kill, Seat, Slot
+from supervisor.stacks import StackFile
 from supervisor.wire import Wire
+from worker_proc.board import SlotWord
 from worker_proc.channel import Channel
 from worker_proc.messages import AnyMessage, ForkSpec, Message, SlotRef
 
@@ -27,23 +30,27 @@ class Hands:
         self._house = house
         self._on_message = on_message
         self._wires: dict[int, Wire] = {}
+        self._stacks: dict[int, StackFile] = {}
         self._forkers: dict[int, ForkClient] = {}
 
     def spawn(self, seat: Seat, forker: ForkClient) -> Child | None:
         """Have a child forked for this seat, if its queue has a free slot."""
         now = time.monotonic_ns()
+        stack = StackFile()
         ours, theirs = Channel.pair()
         child = self._house.ledger.spawn(seat, now, boot_by=now + self._house.limits.boot)
         if child is None:
             ours.close()
             theirs.close()
+            stack.close()
             return None
         self._limit(child)
         self._house.place(child).reset(generation=child.generation, claim_no=child.claim_no)
         wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
         self._wires[child.claim_no] = wire
+        self._stacks[child.claim_no] = stack
         self._forkers[child.claim_no] = forker
-        forker.fork(self._spec(child), [theirs.detach(), *self._event_fds(child)])
+        forker.fork(self._spec(child), [theirs.detach(), os.dup(stack.fd), *self._event_fds(child)])
         return child
 
     def tell(self, child: Child, message: Message) -> None:
@@ -55,6 +62,22 @@ class Hands:
         for message in self._wires[child.claim_no].messages():
             self._on_message(child, message)
 
+    def ask(self, child: Child, kill: Kill) -> None:
+        """Have a child that is to be killed leave its stacks; one that cannot is killed now."""
+        child.asked = kill
+        if not self._stacks[child.claim_no].ask(child.pid, self._house.place(child)[SlotWord.CONTROL_TID]):
+            self.end(child, kill)
+
+    def stack_bytes(self, child: Child) -> int:
+        """How much of its stacks a child has left."""
+        return self._stacks[child.claim_no].size
+
+    def spare(self, child: Child) -> None:
+        """There is no reason any more to kill this child, which was asked for its stacks."""
+        child.asked = None
+        child.look = replace(child.look, stack=0)
+        self._stacks[child.claim_no].clear()
+
     def end(self, child: Child, kill: Kill) -> None:
         """SIGKILL a child and everything in its process group, once."""
         child.kill = kill
@@ -64,17 +87,25 @@ class Hands:
             # The fork server was asked for it and does not answer: its end is the end of the request.
             self._forkers[child.claim_no].kill()
 
-    def part(self, child: Child) -> None:
-        """Take a dead child's last words and let go of its pipe."""
+    def part(self, child: Child) -> str:
+        """Take a dead child's last words and let go of its pipe; returns the stacks it left."""
         self.hear(child)
         self._wires.pop(child.claim_no).close()
         self._forkers.pop(child.claim_no)
+        stack = self._stacks.pop(child.claim_no)
+        try:
+            return stack.read()
+        finally:
+            stack.close()
 
     def close(self) -> None:
         """Let go of everybody."""
         for wire in self._wires.values():
             wire.close()
+        for stack in self._stacks.values():
+            stack.close()
         self._wires.clear()
+        self._stacks.clear()
 
     def _event_fds(self, child: Child) -> list[int]:
         offsets = [child.slot.offset]

@@ -26,7 +26,7 @@ from supervisor.house import House
 from supervisor.inbox import Inbox
 from supervisor.launching import COMMAND, Launched
 from supervisor.notify import Notifier
-from supervisor.observing import look_at
+from supervisor.observing import look_at, with_stack
 from supervisor.orders import Orders
 from supervisor.records import Seat
 from supervisor.signals import SignalPipe
@@ -200,6 +200,8 @@ class _Run:
         self._house.oom.look(now)
         for child in self._house.ledger.children.values():
             child.look = look_at(child, self._house.place(child), now)
+            if child.asked:
+                child.look = with_stack(child.look, self._hands.stack_bytes(child), now)
         for seat in self._house.ledger.seats:
             seat.last_ready_at = now if seat.is_ready else seat.last_ready_at
 
@@ -208,6 +210,10 @@ class _Run:
             case policy.Spawn(seat=seat):
                 if forker := self._forkers.serving:
                     self._spawn(seat, forker)
+            case policy.Ask(child=child, kill=kill):
+                self._hands.ask(child, kill)
+            case policy.Spare(child=child):
+                self._hands.spare(child)
             case policy.End(child=child, kill=kill):
                 self._hands.end(child, kill)
             case policy.Retire(child=child, why=why):

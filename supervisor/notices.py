@@ -43,6 +43,7 @@ def compose(
     executing: Collection[tuple[int, int]],
     host: str,
     backend_pid: int,
+    stack: str = "",
 ) -> ChildDied:
     """Word a worker's death: which runs (job id, run_no) it may have died of, and whose fault it is held to be."""
     named = list(runs)
@@ -58,6 +59,7 @@ def compose(
         title=child.title,
         rss_limit_bytes=(child.kill_rss or 0) if how == "memory" else 0,
         oom=end.oom,
+        stack=stack,
     )
     return ChildDied(child.claim_no, how, lanes, facts)
 

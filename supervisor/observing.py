@@ -36,6 +36,11 @@ def look_at(child: Child, slot: Slot, now: int) -> Look:
     return _with_process(look, child.pid, now, slot) if due and child.pid else look
 
 
+def with_stack(look: Look, size: int, now: int) -> Look:
+    """With the size of what the child has left of its stacks."""
+    return look if size == look.stack else replace(look, stack=size, stack_at=now)
+
+
 def _with_process(look: Look, pid: int, now: int, slot: Slot) -> Look:
     if (seen := read_process(pid)) is None:
         return look

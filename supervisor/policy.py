@@ -10,10 +10,15 @@ from stoker.settings import Settings
 from supervisor.backoff import delay_s
 from supervisor.ledger import Ledger
 from supervisor.records import Child, Exit, Kill, Seat, State
+from worker_proc.messages import How
 
 SHORT_LIFE_NS = 1_000_000_000
 SHORT_LIVES_FREE = 3
 IDLE_NS = 1_000_000_000
+# Who is killed for what it does, and not for the time it is, leaves its stacks first.
+LEAVE_STACKS = frozenset[How]({"timeout", "cancel", "stuck", "crash"})
+STACK_NS = 100_000_000
+STACK_REST_NS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,21 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Have this child leave its stacks: it is about to be killed."""
+
+    child: Child
+    kill: Kill
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """Take that back: what it was to be killed for is over."""
+
+    child: Child
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """SIGKILL this child."""
 
@@ -64,7 +84,7 @@ class GiveUp:
     why: str
 
 
-Action = Spawn | End | Retire | GiveUp
+Action = Spawn | Ask | Spare | End | Retire | GiveUp
 
 
 def next_actions(
@@ -87,6 +107,7 @@ def next_look(ledger: Ledger, now: int, *, limits: Limits, stopping: bool) -> in
     for child in ledger.children.values():
         if child.kill:
             continue
+        times += [min(child.asked.at + STACK_NS, now + STACK_REST_NS)] if child.asked else []
         times += [] if child.booted else [child.boot_by]
         times += [child.leave_by, *(run.hard_deadline for run in child.look.runs)]
         times += [asked + limits.kill_after for asked in child.cancels.values()]
@@ -124,10 +145,25 @@ def left_in_order(child: Child, end: Exit) -> bool:
     return child.retiring or (child.seat.solo and child.closed is not None and end.code == OK)
 
 
-def _ends(ledger: Ledger, now: int, limits: Limits) -> Iterator[End]:
+def _ends(ledger: Ledger, now: int, limits: Limits) -> Iterator[Ask | Spare | End]:
     for child in ledger.children.values():
-        if not child.kill and (kill := _reason_to_end(child, now, limits)):
+        if child.kill:
+            continue
+        kill = _reason_to_end(child, now, limits)
+        if kill is None:
+            yield from [Spare(child)] if child.asked else []
+        elif kill.how not in LEAVE_STACKS or _has_left_its_stacks(child, now):
             yield End(child, kill)
+        elif not child.asked:
+            yield Ask(child, kill)
+
+
+def _has_left_its_stacks(child: Child, now: int) -> bool:
+    """Nobody is waited for: who is stopped or has no processor is killed without."""
+    if not child.asked:
+        return False
+    at_rest = child.look.stack > 0 and now >= child.look.stack_at + STACK_REST_NS
+    return at_rest or now >= child.asked.at + STACK_NS
 
 
 def _reason_to_end(child: Child, now: int, limits: Limits) -> Kill | None:

@@ -89,6 +89,7 @@ class Look:
     """What was seen of a child the last time somebody looked. Times are CLOCK_MONOTONIC ns.
 
     `idle_since`: no CPU time was used since then; `stopped` and `blocked`: process states T and D. `rss` in bytes;
+    `stack`: the bytes of its stacks, if asked for them, and since when it is that many.
     `peaks`: the most that was seen of it during each run that executes.
     """
 
@@ -101,6 +102,8 @@ class Look:
     cpu_s: float = 0.0
     idle_since: int = 0
     rss: int = 0
+    stack: int = 0
+    stack_at: int = 0
     peaks: Mapping[RunKey, int] = field(default_factory=dict)
 
 
@@ -126,6 +129,7 @@ class Child:
     waiting_since: int = 0
     retiring: bool = False
     close_sent: bool = False
+    asked: Kill | None = None
     kill: Kill | None = None
     closed: Closed | None = None
     error: str = ""

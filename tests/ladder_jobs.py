@@ -11,8 +11,8 @@ from stoker import Ctx, Retry, job
 from tests.sabotage import effect, released
 
 _TIMEOUT_S = 0.5
-_AGAIN = Retry(attempts=2, base=0.05, jitter=False)
-_MANY = Retry(attempts=20, base=0.05, jitter=False)
+_AGAIN = Retry(attempts=2, base=0.05, factor=1, jitter=False)
+_MANY = Retry(attempts=20, base=0.05, factor=1, jitter=False)
 _FOR_EVER_US = 600_000_000
 
 
@@ -24,9 +24,11 @@ def swallows_for_ever() -> None:
             continue
 
 
-def sleeps_in_c() -> None:
+def waits_in_c() -> None:
+    """For itself, without the GIL, and no signal ends that."""
+    mutex = ctypes.create_string_buffer(256)
     while True:
-        ctypes.CDLL(None).usleep(_FOR_EVER_US)
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
 
 
 def masks_its_signals() -> None:
@@ -42,13 +44,14 @@ def keeps_the_gil() -> None:
 def computes() -> None:
     while True:
         try:
-            sum(range(1000))
+            while True:
+                sum(range(1000))
         except BaseException:
             continue
 
 
 _DOINGS = {
-    doing.__name__: doing for doing in (swallows_for_ever, sleeps_in_c, masks_its_signals, keeps_the_gil, computes)
+    doing.__name__: doing for doing in (swallows_for_ever, waits_in_c, masks_its_signals, keeps_the_gil, computes)
 }
 
 

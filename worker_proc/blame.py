@@ -60,7 +60,7 @@ class Blame:
         if verdict == "suspect":
             return _settlement(run, "suspected", error=_suspicion(death, run))
         if death.how == "cancel":
-            return _settlement(run, "cancelled")
+            return _settlement(run, "cancelled", error={**_facts(death, run), **_stack(death)})
         if death.how == "timeout":
             return self._timed_out(death, run)
         return self._crashed(death, run)
@@ -109,7 +109,8 @@ def _crash(death: ChildDied, run: HeldRun, crashes: int) -> WorkerCrashed:
 
 
 def _record(error: StokerError, death: ChildDied, run: HeldRun) -> dict[str, Any]:
-    return {"type": type(error).__name__, "code": error.code, "message": error.cause, **_facts(death, run)}
+    said = {"type": type(error).__name__, "code": error.code, "message": error.cause}
+    return {**said, **_facts(death, run), **_stack(death)}
 
 
 def _interruption(death: ChildDied, run: HeldRun) -> dict[str, Any]:
@@ -127,7 +128,8 @@ def _suspicion(death: ChildDied, run: HeldRun) -> dict[str, Any]:
         f"Worker process {death.facts.pid} on {death.facts.host} died ({_how(death)}) while it ran this job and others;"
         " this run does not count, and the next one is alone."
     )
-    return {"type": "Suspected", "code": "STOKER_ABORTED", "message": message, **_facts(death, run)}
+    said = {"type": "Suspected", "code": "STOKER_ABORTED", "message": message}
+    return {**said, **_facts(death, run), **_stack(death)}
 
 
 def _facts(death: ChildDied, run: HeldRun) -> dict[str, Any]:
@@ -145,6 +147,10 @@ def _facts(death: ChildDied, run: HeldRun) -> dict[str, Any]:
         "host": facts.host,
         **memory,
     }
+
+
+def _stack(death: ChildDied) -> dict[str, Any]:
+    return {"stack": death.facts.stack} if death.facts.stack else {}
 
 
 def _how(death: ChildDied) -> str:

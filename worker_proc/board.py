@@ -68,6 +68,7 @@ class SlotWord(IntEnum):
     MORE = 8
     DURATION_SUM_US = 9
     DURATION_COUNT = 10
+    CONTROL_TID = 11
 
 
 _BUCKETS_AT: Final = 16

@@ -19,6 +19,7 @@ from worker_proc.channel import Channel
 from worker_proc.control import Control
 from worker_proc.messages import Died, ForkSpec
 from worker_proc.role import Role, live
+from worker_proc.stack import leave_stacks_in
 
 log = logs.get("child")
 
@@ -27,6 +28,7 @@ def run_child(
     spec: ForkSpec,
     *,
     control_fd: int,
+    stack_fd: int,
     event_fd: int,
     wake_fds: Sequence[int],
     board_fd: int,
@@ -36,6 +38,7 @@ def run_child(
     """Live as the child that `spec` describes. Signals are still blocked when this is called. Never returns."""
     code = FAILED
     try:
+        leave_stacks_in(stack_fd)
         # The forker froze its heap; what the child makes is its own garbage.
         gc.enable()
         setproctitle(spec.title)

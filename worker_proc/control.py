@@ -19,6 +19,7 @@ from stoker.errors import FAILED, KILLED
 from worker_proc.board import Board, Slot, SlotState, SlotWord
 from worker_proc.channel import Channel, ChannelClosed
 from worker_proc.messages import AcceptStopped, AnyMessage, Close, Message, Recycle, StopAccepting
+from worker_proc.stack import dump_from_here
 
 BEAT_NS: Final = 1_000_000_000
 log = logs.get("control")
@@ -145,6 +146,7 @@ class Control:
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
     def _serve(self) -> None:
+        self.slot[SlotWord.CONTROL_TID] = dump_from_here()
         poll = select.poll()
         for source in (self._channel.fileno(), self._signals.fileno(), self._poke):
             poll.register(source, select.POLLIN)

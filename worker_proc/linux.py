@@ -32,6 +32,17 @@ def signal_on_parent_death(signum: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signum)
 
 
+def signal_thread(pid: int, tid: int, signum: int) -> bool:
+    """Send a signal to one thread of a process, or to any where the C library cannot; False when it is gone."""
+    if hasattr(_libc, "tgkill"):
+        return bool(_libc.tgkill(pid, tid, signum) == 0)
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def boottime_ns() -> int:
     """CLOCK_BOOTTIME in ns: goes on during suspend."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -117,6 +117,7 @@ class DeathFacts(Struct, frozen=True):
     """How a child's life ended, for the attempt's error; which queue it served, and in which session.
 
     `rss_limit_bytes`: the limit it was killed for, else 0; `oom`: the kernel took it because memory had run out.
+    `stack`: those of its threads, as it left them.
     """
 
     pid: int
@@ -128,6 +129,7 @@ class DeathFacts(Struct, frozen=True):
     title: str = ""
     rss_limit_bytes: int = 0
     oom: bool = False
+    stack: str = ""
 
 
 class ChildDied(Message, frozen=True):
@@ -216,7 +218,7 @@ class ForkSpec(Struct, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """Fork one child. Descriptors: its control socket, its eventfd, then (keeper) every worker slot's eventfd."""
+    """Fork one child. Descriptors: control socket, stack file, eventfd, then (keeper) every worker slot's eventfd."""
 
     spec: ForkSpec
 

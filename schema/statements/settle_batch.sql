@@ -1,16 +1,19 @@
 -- Who: a worker's desk and the keeper, for every ending but a plain return. Locks: the claimed jobs rows by id, cancels, then finished.
--- Index: jobs_pkey. A job that would wait again ends as cancelled when somebody asked for that meanwhile.
+-- Index: jobs_pkey. A job that would wait again ends as cancelled when somebody asked for that meanwhile. An error of a cancel that
+-- has no type adds to who asked for it. The stacks of a process are kept with the attempt alone: rows that are read often stay small.
 with given as materialized (
     select * from unnest(%(ids)s::bigint[], %(run_nos)s::bigint[], %(outcomes)s::text[], %(delays)s::float8[], %(errors)s::text[],
                          %(crashed)s::bool[], %(started_ago)s::float8[])
         as g (id, run_no, outcome, delay, error, crashed, started_ago)
 ),
 held as materialized (
-    select j.id, j.run_no, j.attempt, j.host, g.delay, g.error::jsonb as error, g.crashed, g.started_ago, g.outcome, c.reason,
+    select j.id, j.run_no, j.attempt, j.host, g.delay, g.crashed, g.started_ago, g.outcome, said.error as said,
+           case when g.outcome <> 'cancelled' or g.error::jsonb ? 'type' then g.error::jsonb else said.error || g.error::jsonb end as error,
            case when g.outcome in ('dead_lettered', 'cancelled') then g.outcome
                 when c.job_id is not null then 'cancelled'
                 else g.outcome end as ending
-    from stoker.jobs j join given g on j.id = g.id and j.run_no = g.run_no left join stoker.cancels c on c.job_id = j.id
+    from stoker.jobs j join given g on j.id = g.id and j.run_no = g.run_no left join stoker.cancels c on c.job_id = j.id,
+         lateral (select jsonb_build_object('type', 'Cancelled', 'message', coalesce(c.reason, ''), 'code', 'STOKER_ABORTED') as error) said
     -- Only running rows have a host; saying it this way keeps the planner off jobs_held, which holds the whole fleet's.
     -- The ids are given twice, so that even a plan made while the table was empty fetches these rows by their ids.
     where j.host is not null and j.id = any (%(ids)s::bigint[])
@@ -20,8 +23,7 @@ held as materialized (
 gone as (
     delete from stoker.jobs j using held h
     where j.id = h.id and j.id = any (%(ids)s::bigint[]) and h.ending in ('dead_lettered', 'cancelled')
-    returning j.*, h.ending, h.crashed, h.reason,
-              coalesce(h.error, jsonb_build_object('type', 'Cancelled', 'message', coalesce(h.reason, ''), 'code', 'STOKER_ABORTED')) as last_error
+    returning j.*, h.ending, h.crashed, coalesce(h.error - 'stack', h.said) as last_error
 ),
 forgotten as (
     delete from stoker.cancels c using held h where c.job_id = h.id and h.ending in ('dead_lettered', 'cancelled')
@@ -42,7 +44,7 @@ back as (
         attempt = case when h.ending = 'retried' then j.attempt else greatest(j.attempt - 1, 0) end,
         put_off = case when h.ending = 'postponed' then j.put_off + 1 else 0 end,
         crashes = j.crashes + h.crashed::int,
-        error = coalesce(h.error, j.error),
+        error = coalesce(h.error - 'stack', j.error),
         -- Whoever ended by itself is a suspect no more; whoever died alone does not take neighbours with it again.
         suspect = h.ending = 'suspected' or (j.suspect and (h.crashed or h.ending <> 'retried')),
         host = null, claim_no = null

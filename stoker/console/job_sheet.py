@@ -40,14 +40,18 @@ def _attempt(attempt: dict[str, Any]) -> Iterator[str]:
     yield f"Attempt {attempt['attempt']} (run {attempt['run_no']}): {attempt['outcome']} {ended}"
     yield f"  {_error_line(attempt['error'])}"
     if isinstance(attempt["error"], dict):
-        trace = str(attempt["error"].get("traceback", ""))
-        yield from (f"    {line}" for line in trace.splitlines())
+        for title, part in (("", "traceback"), ("  Stacks of its process, the last call first:", "stack")):
+            if text := str(attempt["error"].get(part, "")):
+                yield from (title,) * bool(title)
+                yield from (f"    {line}" for line in text.splitlines())
 
 
 def _error_line(error: Any) -> str:
     if not isinstance(error, dict):
         return "" if error is None else in_json(error)
     said = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
-    others = {key: value for key, value in error.items() if key not in ("type", "message", "traceback", "code")}
+    others = {
+        key: value for key, value in error.items() if key not in ("type", "message", "traceback", "code", "stack")
+    }
     code = f" [{error['code']}]" if error.get("code") else ""
     return f"{said}{code}{f' {in_json(others)}' if others else ''}"

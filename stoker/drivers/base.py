@@ -71,7 +71,10 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Settlement(Struct, frozen=True, kw_only=True, gc=False):
-    """How one run ended. `delay` in seconds; `error` a JSON object; `result` JSON text or None."""
+    """How one run ended. `delay` in seconds; `error` a JSON object; `result` JSON text or None.
+
+    An error of a cancel that has no `type` adds to who asked for it. The `stack` of any is kept with the attempt alone.
+    """
 
     job_id: int
     run_no: int

@@ -21,7 +21,16 @@ from stoker.drivers.base import (
     Settlement,
     State,
 )
-from stoker.drivers.memory_row import Row, cancelled_by, due_time, note_attempt, stored, view_of
+from stoker.drivers.memory_row import (
+    Row,
+    cancelled_by,
+    due_time,
+    in_full,
+    note_attempt,
+    stored,
+    view_of,
+    without_stack,
+)
 from stoker.errors import JobDuplicate, JobNotCancellable, JobNotFound
 
 _ENDINGS: dict[Outcome, State] = {"completed": "done", "dead_lettered": "dead", "cancelled": "cancelled"}
@@ -114,19 +123,21 @@ class MemoryDriver:
         ending = given.outcome
         if ending not in _ENDINGS and row.id in self._cancels:
             ending = "cancelled"
+        reason = self._cancels.get(row.id, "")
+        given = in_full(given, reason)
         note_attempt(row, given, self.clock())
         row.crashes += given.crashed
         if ending == "completed":
             self._finish(row, "done", None, given.result)
         elif ending in _ENDINGS:
-            self._finish(row, _ENDINGS[ending], given.error or cancelled_by(self._cancels.get(row.id, "")))
+            self._finish(row, _ENDINGS[ending], without_stack(given.error) or cancelled_by(reason))
         else:
             self._put_back(row, given)
         return Settled(row.id, row.run_no, row.state)
 
     def _put_back(self, row: Row, given: Settlement) -> None:
         row.holder = None
-        row.error = given.error or row.error
+        row.error = without_stack(given.error) or row.error
         row.put_off = row.put_off + 1 if given.outcome == "postponed" else 0
         if given.outcome != "retried":
             row.attempt = max(0, row.attempt - 1)

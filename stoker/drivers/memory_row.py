@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import orjson
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from stoker.drivers.base import Holder, JobView, NewJob, Settlement, State
 from stoker.errors import Aborted
@@ -75,6 +75,18 @@ def due_time(row: Row) -> datetime:
 def cancelled_by(reason: str) -> dict[str, Any]:
     """The error of a job that somebody cancelled."""
     return {"type": "Cancelled", "message": reason, "code": Aborted.code}
+
+
+def in_full(given: Settlement, reason: str) -> Settlement:
+    """An error of a cancel that has no type adds to who asked for it."""
+    if given.outcome != "cancelled" or given.error is None or "type" in given.error:
+        return given
+    return replace(given, error={**cancelled_by(reason), **given.error})
+
+
+def without_stack(error: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the row says; the stacks of its process are kept with the attempt alone."""
+    return error and {key: value for key, value in error.items() if key != "stack"}
 
 
 def view_of(row: Row) -> JobView:

@@ -380,6 +380,26 @@ def test_cancelled_says_so(driver: Driver) -> None:
     assert seen(driver, job_id).error == {"type": "Cancelled", "message": "by hand", "code": "STOKER_ABORTED"}
 
 
+def test_what_is_known_of_a_cancel_adds_to_who_asked_for_it(driver: Driver) -> None:
+    job_id = put(driver)
+    (claimed,) = take(driver)
+    driver.cancel(job_id, "by hand")
+    driver.settle([ending(claimed, "cancelled", error={"how": "cancel", "stack": "in work"})])
+    view = seen(driver, job_id)
+    said = {"type": "Cancelled", "message": "by hand", "code": "STOKER_ABORTED", "how": "cancel"}
+    assert view.error == said
+    assert view.attempts[0]["error"] == {**said, "stack": "in work"}
+
+
+@pytest.mark.parametrize("outcome", ["retried", "dead_lettered", "interrupted"])
+def test_stacks_are_kept_with_the_attempt_alone(driver: Driver, outcome: Outcome) -> None:
+    job_id = put(driver)
+    driver.settle([ending(take(driver)[0], outcome, error={"type": "JobTimeout", "stack": "in work"})])
+    view = seen(driver, job_id)
+    assert view.error == {"type": "JobTimeout"}
+    assert view.attempts[0]["error"] == {"type": "JobTimeout", "stack": "in work"}
+
+
 def test_attempts_that_did_not_succeed_are_kept(driver: Driver) -> None:
     job_id = put(driver)
     for number in (1, 2):

@@ -61,6 +61,7 @@ class Process:
             run_child(
                 spec,
                 control_fd=theirs.fileno(),
+                stack_fd=os.memfd_create("stack"),
                 event_fd=event_fd,
                 wake_fds=host.wake_fds,
                 board_fd=os.dup(host.board.fd),

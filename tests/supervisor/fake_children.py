@@ -201,6 +201,7 @@ def fake_child(
     spec: ForkSpec,
     *,
     control_fd: int,
+    stack_fd: int,
     event_fd: int,
     wake_fds: list[int],
     board_fd: int,

@@ -7,7 +7,21 @@ import pytest
 
 from supervisor.backoff import CAP_S, delay_s
 from supervisor.ledger import Ledger
-from supervisor.policy import Action, End, GiveUp, Limits, Retire, Spawn, after_death, next_actions, next_look
+from supervisor.policy import (
+    STACK_NS,
+    STACK_REST_NS,
+    Action,
+    Ask,
+    End,
+    GiveUp,
+    Limits,
+    Retire,
+    Spare,
+    Spawn,
+    after_death,
+    next_actions,
+    next_look,
+)
 from supervisor.records import Child, Exit, Look, Seat, State
 from worker_proc.board import LaneRun
 
@@ -58,7 +72,8 @@ def run(number: int = 1, *, hard: int = 0) -> LaneRun:
 
 
 def ends(actions: list[Action]) -> list[tuple[str, int]]:
-    return [(action.kill.how, action.child.claim_no) for action in actions if isinstance(action, End)]
+    """Who is killed, or asked for its stacks to be killed."""
+    return [(action.kill.how, action.child.claim_no) for action in actions if isinstance(action, Ask | End)]
 
 
 def test_every_seat_gets_a_child_and_the_keeper_comes_first() -> None:
@@ -186,11 +201,69 @@ def test_a_run_beyond_its_hard_deadline_ends_its_process() -> None:
     assert ends(house.actions()) == []
     assert next_look(house.ledger, house.now, limits=LIMITS, stopping=False) == house.now + 1
     house.now += 1
-    kill = next(action.kill for action in house.actions(stopping=True) if isinstance(action, End))
+    kill = next(action.kill for action in house.actions(stopping=True) if isinstance(action, Ask))
     assert (kill.how, kill.runs) == ("timeout", frozenset({(7, 2)}))
     assert ends(house.actions(may_kill=False)) == []
     child.kill = kill
     assert ends(house.actions()) == [], "once"
+
+
+def asked_for_its_stacks(house: House) -> Child:
+    """A worker beyond the hard deadline of its run."""
+    child = house.fill()[1]
+    child.look = Look(runs=(run(1, hard=house.now),))
+    (ask,) = house.actions()
+    assert isinstance(ask, Ask)
+    child.asked = ask.kill
+    assert house.actions() == [], "once"
+    return child
+
+
+def test_who_is_asked_for_its_stacks_is_killed_a_little_later_whether_it_answers_or_not() -> None:
+    house = House(default=(1, 1))
+    child = asked_for_its_stacks(house)
+    look = next_look(house.ledger, house.now, limits=LIMITS, stopping=True)
+    assert look == house.now + STACK_REST_NS, "it may be there soon"
+    house.now += STACK_NS - 1
+    assert next_look(house.ledger, house.now, limits=LIMITS, stopping=True) == house.now + 1
+    assert house.actions(stopping=True) == []
+    house.now += 1
+    (end,) = house.actions(stopping=True)
+    assert isinstance(end, End)
+    assert (end.child, end.kill.how, end.kill.runs) == (child, "timeout", frozenset({(7, 1)}))
+
+
+def test_stacks_that_do_not_grow_any_more_are_enough() -> None:
+    house = House(default=(1, 1))
+    child = asked_for_its_stacks(house)
+    house.now += STACK_REST_NS
+    child.look = replace(child.look, stack=100, stack_at=house.now)
+    assert house.actions() == []
+    house.now += STACK_REST_NS
+    assert [type(action) for action in house.actions()] == [End]
+
+
+def test_a_run_that_ends_in_the_last_moment_spares_its_process() -> None:
+    house = House(default=(1, 1))
+    child = asked_for_its_stacks(house)
+    child.look = Look()
+    house.now += STACK_NS
+    assert house.actions(may_kill=False) == []
+    assert house.actions() == [Spare(child)]
+    child.asked = None
+    assert house.actions() == []
+    child.look = Look(runs=(run(2, hard=house.now),))
+    assert [type(action) for action in house.actions()] == [Ask], "the next one is asked again"
+
+
+def test_who_is_killed_for_the_time_or_the_memory_is_not_asked() -> None:
+    house = House(default=(1, 1))
+    child = house.fill()[1]
+    child.leave_by = house.now
+    assert [type(action) for action in house.actions()] == [End]
+    child.leave_by = 0
+    child.kill_rss, child.look = 100, Look(rss=101)
+    assert [type(action) for action in house.actions()] == [End]
 
 
 def test_a_cancelled_run_has_kill_after_to_end() -> None:
