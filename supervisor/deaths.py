@@ -27,7 +27,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     """Settle a child's death in every book."""
     left = hands.part(child)
     if end.signal:
-        # Whether it was our kill or the request before it makes no difference.
+        # One that computes may die of the request for its stacks: they are read while they change.
         child.kill = child.kill or child.asked
     end.oom = end.signal == signal.SIGKILL and not child.kill and house.oom.claim(time.monotonic_ns())
     place = house.place(child)
