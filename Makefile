@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 XDIST  ?= 4
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run-worker test check format soak bench demo clean
+.PHONY: help venv run-worker test check format soak trials bench demo clean
 
 help: ## explain every target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +39,11 @@ format: $(READY) ## put the code into its standard form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-soak: $(READY) ## the tests with every repeated trial at full count (an hour)
+soak: $(READY) ## MINUTES (10) of two supervisors while everything that can go wrong does, then make trials
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+	$(MAKE) trials
+
+trials: $(READY) ## the tests with every repeated trial at full count (an hour)
 	STOKER_TEST_SCALE=full $(BIN)/python -m pytest -n 2
 
 bench: $(READY) ## measure everything docs/performance.md shows, beside raw floors (ten minutes)
