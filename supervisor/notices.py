@@ -65,7 +65,9 @@ def compose(
 
 
 def _lane(run: RunKey, child: Child, executing: Collection[RunKey], verdict: Verdict) -> Lane:
-    return Lane(*run, verdict, ended=run not in executing, peak_rss_bytes=child.look.peaks.get(run, 0))
+    given_ms = next((seen.given_ms for seen in child.look.runs if (seen.job_id, seen.run_no) == run), 0)
+    peak = child.look.peaks.get(run, 0)
+    return Lane(*run, verdict, ended=run not in executing, peak_rss_bytes=peak, timeout_s=given_ms / 1000)
 
 
 def _verdict(

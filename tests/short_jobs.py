@@ -83,6 +83,14 @@ def number(payload: dict, ctx: Ctx) -> None:
     effect(ctx, "token" if row == ("running", told) else f"token {told}, but {row}")
 
 
+def extend(payload: dict, ctx: Ctx) -> None:
+    """Asks for more time and sees how its row is held then."""
+    effect(ctx, hold_on(ctx))
+    ctx.extend(600)
+    row = side().execute("select state, run_no from stoker.jobs where id = %s", (ctx.job_id,)).fetchone()
+    effect(ctx, "extended" if row == ("running", _number(ctx)) else f"extended, but {row}")
+
+
 def hold(payload: dict, ctx: Ctx) -> None:
     """Goes on until the test releases it."""
     effect(ctx, hold_on(ctx))
@@ -181,7 +189,7 @@ def ask(payload: dict, ctx: Ctx) -> None:
 _DOINGS: dict[str, Callable[[dict, Ctx], Any]] = {
     doing.__name__: doing
     for doing in (
-        *(nothing, answer, look, number, hold, nap, gil, fail, die, leave_a_daemon, fork_and_ask),
+        *(nothing, answer, look, number, extend, hold, nap, gil, fail, die, leave_a_daemon, fork_and_ask),
         *(own_key, cancel, ask),
     )
 }

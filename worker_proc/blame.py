@@ -67,7 +67,8 @@ class Blame:
 
     def _timed_out(self, death: ChildDied, run: HeldRun) -> Settlement:
         job = self._job_of(run.name)
-        timeout = job.timeout if job and job.timeout else round(run.held_for, 3)
+        asked_for = max((lane.timeout_s for lane in death.lanes if lane.job_id == run.job_id), default=0.0)
+        timeout = asked_for or (job.timeout if job and job.timeout else round(run.held_for, 3))
         error = JobTimeout(name=run.name, job_id=run.job_id, timeout=timeout, killed=True)
         retry = job.retry if job else _DEFAULT
         record = _record(error, death, run)

@@ -74,19 +74,23 @@ class SlotWord(IntEnum):
 _BUCKETS_AT: Final = 16
 _COUNTERS_AT: Final = _BUCKETS_AT + len(BUCKETS) + 1
 _LANES_AT: Final = _COUNTERS_AT + len(OUTCOMES) * (NAMES + 1)
-_LANE_WORDS: Final = 5
-_JOB, _RUN, _HARD, _LAST_JOB, _LAST_RUN = range(_LANE_WORDS)
+_LANE_WORDS: Final = 6
+_JOB, _RUN, _HARD, _LAST_JOB, _LAST_RUN, _GIVEN = range(_LANE_WORDS)
 
 _ROW_OF: Final = {outcome: row * (NAMES + 1) for row, outcome in enumerate(OUTCOMES)}
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRun:
-    """One executing body as a reader saw it, twice the same. `hard_deadline`: CLOCK_MONOTONIC ns, 0 = none."""
+    """One executing body as a reader saw it, twice the same. `hard_deadline`: CLOCK_MONOTONIC ns, 0 = none.
+
+    `given_ms`: the timeout it asked for, counted from its start; 0 = it did not.
+    """
 
     job_id: int
     run_no: int
     hard_deadline: int
+    given_ms: int = 0
 
 
 class Board:
@@ -189,16 +193,17 @@ class Slot:
         words[at + _JOB] = 0
         words[self._in_flight_at] = bodies
 
-    def move_deadline(self, lane: int, hard: int) -> None:
-        """Give the body this lane executes another hard deadline."""
-        self._words[self._lanes_at + _LANE_WORDS * lane + _HARD] = hard
+    def move_deadline(self, lane: int, hard: int, given_ms: int) -> None:
+        """Give the body this lane executes another hard deadline; 0 and 0 when such a body is over."""
+        words, at = self._words, self._lanes_at + _LANE_WORDS * lane
+        words[at + _HARD], words[at + _GIVEN] = hard, given_ms
 
     def read_lane(self, lane: int) -> LaneRun | None:
         """The executing body, or None. A value torn by a concurrent change is read again."""
         words, at = self._words, self._lanes_at + _LANE_WORDS * lane
         while job_id := words[at + _JOB]:
             run_no = words[at + _RUN]
-            run = LaneRun(job_id, run_no, words[at + _HARD])
+            run = LaneRun(job_id, run_no, words[at + _HARD], words[at + _GIVEN])
             if words[at + _JOB] == job_id and words[at + _RUN] == run_no:
                 return run
         return None

@@ -103,7 +103,7 @@ class Lane(Struct, frozen=True):
     """What a dead child's lane was executing, and whose fault the death is held to be.
 
     `ended`: the body was over; it is only blamed if its ending was not written yet. `peak_rss_bytes`: the most memory
-    the process was seen to have during the run; 0 = nobody looked.
+    the process was seen to have during the run; 0 = nobody looked. `timeout_s`: what the run asked for; 0 = it did not.
     """
 
     job_id: int
@@ -111,6 +111,7 @@ class Lane(Struct, frozen=True):
     verdict: Verdict
     ended: bool = False
     peak_rss_bytes: int = 0
+    timeout_s: float = 0.0
 
 
 class DeathFacts(Struct, frozen=True):

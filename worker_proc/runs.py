@@ -36,7 +36,20 @@ class Run:
     """One executing body."""
 
     __slots__ = (
-        *("_runs", "claimed", "host", "job", "lane", "late", "peak_rss", "signal", "soft", "started", "timeout"),
+        *(
+            "_runs",
+            "claimed",
+            "extended",
+            "host",
+            "job",
+            "lane",
+            "late",
+            "peak_rss",
+            "signal",
+            "soft",
+            "started",
+            "timeout",
+        ),
         *("token", "unwind", "unwound"),
     )
 
@@ -55,7 +68,7 @@ class Run:
         self.started = started = time.monotonic_ns()
         self.timeout = job.timeout if job is not None else None
         self.soft = started + int(self.timeout * 1e9) if self.timeout else 0
-        self.late = False
+        self.late = self.extended = False
         self.peak_rss = 0
 
     def time_left(self) -> float | None:
@@ -142,6 +155,8 @@ class Runs:
         with self._lock:
             del executing[run.token]
             slot.clear_lane(run.lane, bodies=len(executing))
+            if run.extended:
+                slot.move_deadline(run.lane, 0, 0)
             if outcome is not None:
                 slot.count_run(outcome, self._index.get(run.claimed.name, OTHER), elapsed)
             if self._control.stop_reason and settlement is not None:
@@ -162,7 +177,8 @@ class Runs:
             now = time.monotonic_ns()
             run.timeout = round((now - run.started) / 1e9 + seconds, 3)
             run.soft = now + int(seconds * 1e9)
-            self._slot.move_deadline(run.lane, run.soft + self._kill_after)
+            self._slot.move_deadline(run.lane, run.soft + self._kill_after, int(run.timeout * 1e3))
+            run.extended = True
         self._control.look_soon()
 
     def lost(self) -> None:

@@ -72,6 +72,13 @@ class TestHolding:
         assert how["token"] == 20
         assert set(stage.effects.times("start", jobs).values()) == {1}
 
+    def test_who_moves_its_deadline_has_a_lease(self, stage: Stage) -> None:
+        jobs = stage.put_some_locked(*[{"do": "extend"}, {}, {}] * 20)
+        how = stage.effects.said(*jobs[::3])
+        assert set(how) <= {"locked", "leased", "extended"}
+        assert how["extended"] == 20
+        assert set(stage.effects.times("start", jobs).values()) == {1}
+
     def test_a_copy_of_the_worker_leaves_the_connection_alone(self, stage: Stage) -> None:
         ready = len(stage.supervisor.events("worker.ready"))
         jobs = stage.put_some_locked(*[{}, {"do": "fork_and_ask"}] * 5)

@@ -97,6 +97,12 @@ def test_a_timeout_is_retried_by_the_policy_and_names_the_timeout() -> None:
     assert "1.5 s" in settlement.error["message"]
 
 
+def test_a_timeout_names_what_the_run_asked_for() -> None:
+    message = death(7, "timeout", Lane(1, 9, "blamed", timeout_s=42.5))
+    (settlement,) = Blame(job_of=declared(timeout=1.5), max_crashes=3, rng=Random(1)).settle(message, [run()])
+    assert settlement.error and "timeout of 42.5 s" in settlement.error["message"]
+
+
 @pytest.mark.parametrize(("how", "terminal"), [("timeout", JobTimeout), ("crash", WorkerCrashed)])
 def test_what_a_job_declares_terminal_ends_it(how: How, terminal: type[Exception]) -> None:
     assert settle(how, "blamed", run(), job_of=declared(retry=Retry(terminal=terminal))).outcome == "dead_lettered"
