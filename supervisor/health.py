@@ -143,6 +143,8 @@ class Pages:
 
 class _Handler(WSGIRequestHandler):
     timeout = CLIENT_PATIENCE_S
+    # In one piece: should the process end meanwhile, a client has all of an answer or none.
+    wbufsize = -1
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name is the base class's)
         """Probes come every few seconds; nobody wants to read of them."""
