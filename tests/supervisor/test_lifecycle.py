@@ -110,8 +110,17 @@ def test_every_process_of_a_boot_holds_the_host_lock(start: Start) -> None:
     running.process.kill()
     running.process.wait()
     until(lambda: not running.alive())
+    # A process that dies is no longer to be seen a moment before its descriptors are closed.
+    until(lambda: is_free(path))
+
+
+def is_free(path: Path) -> bool:
     with path.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 def test_old_lock_files_are_swept_and_young_or_held_ones_stay(tmp_path: Path) -> None:
