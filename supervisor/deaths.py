@@ -13,7 +13,7 @@ from supervisor.hands import Hands
 from supervisor.house import House
 from supervisor.notices import compose
 from supervisor.policy import after_death, left_in_order
-from supervisor.records import Child, Exit, State
+from supervisor.records import Child, Exit, RunKey, State
 from supervisor.totals import read_counters, read_durations
 from worker_proc.board import UNLOCKED_NS, Slot, SlotState, SlotWord, Word
 from worker_proc.messages import How
@@ -63,7 +63,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
 
 
-def _named(place: Slot, executing: list[tuple[int, int]], how: How) -> list[tuple[int, int]]:
+def _named(place: Slot, executing: list[RunKey], how: How) -> list[RunKey]:
     return executing if how in ("drain", "timeout", "cancel") else list(place.blameable())
 
 

@@ -39,8 +39,8 @@ def compose(
     end: Exit,
     *,
     how: How,
-    runs: Iterable[tuple[int, int]],
-    executing: Collection[tuple[int, int]],
+    runs: Iterable[RunKey],
+    executing: Collection[RunKey],
     host: str,
     backend_pid: int,
     stack: str = "",
@@ -70,9 +70,7 @@ def _lane(run: RunKey, child: Child, executing: Collection[RunKey], verdict: Ver
     return Lane(*run, verdict, ended=run not in executing, peak_rss_bytes=peak, timeout_s=given_ms / 1000)
 
 
-def _verdict(
-    run: tuple[int, int], named: list[tuple[int, int]], aimed_at: frozenset[tuple[int, int]], how: How
-) -> Verdict:
+def _verdict(run: RunKey, named: list[RunKey], aimed_at: frozenset[RunKey], how: How) -> Verdict:
     if how == "drain":
         return "innocent"
     if aimed_at:

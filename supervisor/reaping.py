@@ -1,4 +1,4 @@
-"""Reaps ended children with status and resource use; a child's process group goes before it does."""
+"""Reaps ended children; a child's process group goes before it does."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def collect(is_leader: Callable[[int], bool]) -> Iterator[Exit]:
             return
         if is_leader(seen.si_pid):
             kill_group(seen.si_pid)
-        pid, status, usage = os.wait4(seen.si_pid, 0)
+        pid, status = os.waitpid(seen.si_pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        yield Exit(pid, code if code >= 0 else None, -code if code < 0 else None, usage.ru_maxrss * 1024)
+        yield Exit(pid, code if code >= 0 else None, -code if code < 0 else None)

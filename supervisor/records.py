@@ -81,7 +81,7 @@ class Kill:
     how: How
     why: str
     at: int
-    runs: frozenset[tuple[int, int]] = frozenset()
+    runs: frozenset[RunKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Child:
     closed: Closed | None = None
     error: str = ""
     look: Look = field(default_factory=Look)
-    cancels: dict[tuple[int, int], int] = field(default_factory=dict)
+    cancels: dict[RunKey, int] = field(default_factory=dict)
     leave_by: int = 0
     recycle_at: int = 0
 
@@ -150,12 +150,11 @@ class Child:
 
 @dataclass(slots=True)
 class Exit:
-    """How a process ended; `max_rss` is the most memory it had in its life, in bytes."""
+    """How a process ended; `oom`: the kernel took it because memory had run out."""
 
     pid: int
     code: int | None
     signal: int | None
-    max_rss: int = 0
     oom: bool = False
 
     @property
