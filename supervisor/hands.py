@@ -8,7 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stoker import logs
 from supervisor.fork_client import ForkClient
@@ -23,60 +23,72 @@ from worker_proc.messages import AnyMessage, ForkSpec, Message, SlotRef
 log = logs.get("supervisor")
 
 
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """What we have of one child: our end of its pipe, the file of its stacks, and who forks it."""
+
+    wire: Wire
+    stack: StackFile
+    forker: ForkClient
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.wire.close()
+        self.stack.close()
+
+
 class Hands:
     """Acts on the children. `on_message` gets whatever a child says."""
 
     def __init__(self, house: House, *, on_message: Callable[[Child, AnyMessage], None]) -> None:
         self._house = house
         self._on_message = on_message
-        self._wires: dict[int, Wire] = {}
-        self._stacks: dict[int, StackFile] = {}
-        self._forkers: dict[int, ForkClient] = {}
+        self._holds: dict[int, _Hold] = {}
 
     def spawn(self, seat: Seat, forker: ForkClient) -> Child | None:
         """Have a child forked for this seat, if its queue has a free slot."""
         now = time.monotonic_ns()
-        stack = StackFile()
-        ours, theirs = Channel.pair()
-        child = self._house.ledger.spawn(seat, now, boot_by=now + self._house.limits.boot)
-        if child is None:
-            ours.close()
-            theirs.close()
-            stack.close()
-            return None
+        with contextlib.ExitStack() as unused:
+            stack = StackFile()
+            unused.callback(stack.close)
+            ours, theirs = Channel.pair()
+            unused.callback(ours.close)
+            unused.callback(theirs.close)
+            child = self._house.ledger.spawn(seat, now, boot_by=now + self._house.limits.boot)
+            if child is None:
+                return None
+            unused.pop_all()
         self._limit(child)
         self._house.place(child).reset(generation=child.generation, claim_no=child.claim_no)
         wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
-        self._wires[child.claim_no] = wire
-        self._stacks[child.claim_no] = stack
-        self._forkers[child.claim_no] = forker
+        self._holds[child.claim_no] = _Hold(wire, stack, forker)
         forker.fork(self._spec(child), [theirs.detach(), os.dup(stack.fd), *self._event_fds(child)])
         return child
 
     def tell(self, child: Child, message: Message) -> None:
         """Send a message, even to a child that is not born yet."""
-        self._wires[child.claim_no].send(message)
+        self._holds[child.claim_no].wire.send(message)
 
     def hear(self, child: Child) -> None:
         """Take what a child said."""
-        for message in self._wires[child.claim_no].messages():
+        for message in self._holds[child.claim_no].wire.messages():
             self._on_message(child, message)
 
     def ask(self, child: Child, kill: Kill) -> None:
         """Have a child that is to be killed leave its stacks; one that cannot is killed now."""
         child.asked = kill
-        if not self._stacks[child.claim_no].ask(child.pid, self._house.place(child)[SlotWord.CONTROL_TID]):
+        if not self._holds[child.claim_no].stack.ask(child.pid, self._house.place(child)[SlotWord.CONTROL_TID]):
             self.end(child, kill)
 
     def stack_bytes(self, child: Child) -> int:
         """How much of its stacks a child has left."""
-        return self._stacks[child.claim_no].size
+        return self._holds[child.claim_no].stack.size
 
     def spare(self, child: Child) -> None:
         """There is no reason any more to kill this child, which was asked for its stacks."""
         child.asked = None
         child.look = replace(child.look, stack=0)
-        self._stacks[child.claim_no].clear()
+        self._holds[child.claim_no].stack.clear()
 
     def end(self, child: Child, kill: Kill) -> None:
         """SIGKILL a child and everything in its process group, once."""
@@ -85,27 +97,19 @@ class Hands:
         kill_group(child.pid)
         if not child.pid:
             # The fork server was asked for it and does not answer: its end is the end of the request.
-            self._forkers[child.claim_no].kill()
+            self._holds[child.claim_no].forker.kill()
 
     def part(self, child: Child) -> str:
         """Take a dead child's last words and let go of its pipe; returns the stacks it left."""
         self.hear(child)
-        self._wires.pop(child.claim_no).close()
-        self._forkers.pop(child.claim_no)
-        stack = self._stacks.pop(child.claim_no)
-        try:
-            return stack.read()
-        finally:
-            stack.close()
+        with contextlib.closing(self._holds.pop(child.claim_no)) as hold:
+            return hold.stack.read()
 
     def close(self) -> None:
         """Let go of everybody."""
-        for wire in self._wires.values():
-            wire.close()
-        for stack in self._stacks.values():
-            stack.close()
-        self._wires.clear()
-        self._stacks.clear()
+        for hold in self._holds.values():
+            hold.close()
+        self._holds.clear()
 
     def _event_fds(self, child: Child) -> list[int]:
         offsets = [child.slot.offset]
