@@ -57,10 +57,10 @@ class Desk:
     ) -> None:
         self._queue = queue
         self._solo = solo
-        self._keeping = Keeping.of(settings)
+        self._keeping = keeping = Keeping.of(settings)
         self._held = held
         self._on_lost = on_lost
-        self._connection = DeskConnection(control, settings=settings, name=name)
+        self._connection = DeskConnection(control, url=settings.database_url or "", name=name, keeping=keeping)
         self._lock = threading.Lock()
         self._mark = Mark()
         self._holder = Holder(0, 0)

@@ -13,7 +13,6 @@ from stoker.drivers.calls import Keeping
 from stoker.drivers.postgres import REFUSED, PostgresDriver
 from stoker.errors import DriverUnavailable
 from stoker.migrate import check
-from stoker.settings import Settings
 from worker_proc.board import SlotWord
 from worker_proc.control import Control
 
@@ -31,11 +30,11 @@ class DeskClosed(Exception):
 class DeskConnection:
     """At most one open connection. Raises DeskClosed for whatever is wrong with it, and is closed then."""
 
-    def __init__(self, control: Control, *, settings: Settings, name: str) -> None:
+    def __init__(self, control: Control, *, url: str, name: str, keeping: Keeping) -> None:
         self._control = control
-        self._settings = settings
+        self._url = url
         self._name = name
-        self._keeping = Keeping.of(settings)
+        self._keeping = keeping
         self._driver: PostgresDriver | None = None
         self._severer: Severer | None = None
 
@@ -52,7 +51,7 @@ class DeskConnection:
     def open(self) -> None:
         """Connect. Raises DeskClosed, or SchemaTooOld and SchemaTooNew."""
         try:
-            conn = connect(self._settings.database_url or "", name=self._name)
+            conn = connect(self._url, name=self._name)
         except DriverUnavailable as error:
             raise DeskClosed(str(error.__cause__ or error)) from error
         severer = Severer(conn)
