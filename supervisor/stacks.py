@@ -12,6 +12,8 @@ from worker_proc.stack import DUMP
 MOST_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 1024 * 1024
 _THREAD: Final = re.compile(r"^(?=(?:Current thread|Thread) 0x)", re.MULTILINE)
+# How the child came to be forked tells nothing of what it did.
+_FORKING: Final = re.compile(r"(in run_child\n)(?:  File .*\n)+")
 _LAST_PART: Final = "Extension modules: "
 
 
@@ -51,7 +53,7 @@ def arrange(dump: bytes) -> str:
     A dump names the youngest thread first, so in a process of many threads its head alone would often say nothing.
     """
     text, _, last = dump.decode(errors="replace").replace("\0", "").partition(_LAST_PART)
-    head, *threads = _THREAD.split(text)
+    head, *threads = _THREAD.split(_FORKING.sub(r"\1", text))
     threads.reverse()
     threads.sort(key=lambda thread: _rank(thread, faulted="Fatal" in head))
     parts = [head, *threads, f"{_LAST_PART}{last}" if last else ""]

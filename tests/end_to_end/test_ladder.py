@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stoker.console.job_sheet import job_sheet
 from stoker.drivers.base import JobView
 from tests.processes import ROOT, Supervisor, running
 from tests.side_table import Database
@@ -113,7 +114,7 @@ def test_a_fault_leaves_its_stack(tmp_path: Path, db: Database, name: str, numbe
         # Written before the process ends, so there is nothing to wait for.
         assert [f"in {name}" in stack for stack in stacks(view)] == [True, True, True]
         assert all(stack.startswith("Fatal Python error") for stack in stacks(view))
-        assert f"in {name}" in shown(db, job)[0]
+        assert f"in {name}" in job_sheet(view)
 
 
 def test_a_stopped_worker_is_killed_without_a_word(tmp_path: Path, db: Database) -> None:

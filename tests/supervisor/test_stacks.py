@@ -115,6 +115,13 @@ def test_who_faulted_comes_before_all() -> None:
     assert said.endswith("Extension modules: a, b (total: 2)")
 
 
+def test_how_it_was_forked_is_left_out() -> None:
+    child = '  File "/app/worker_proc/child.py", line 54 in run_child\n'
+    said = arrange((thread(2, BODY, child, MAIN, MAIN) + thread(1, MAIN)).encode())
+    assert said.count("in main") == 1
+    assert "in run_child" in said
+
+
 def test_what_is_told_is_text_postgresql_takes_and_not_too_long() -> None:
     assert arrange(b"") == ""
     assert arrange(b"\0\0\xffa\0") == "\ufffda"
