@@ -13,9 +13,9 @@ from supervisor.hands import Hands
 from supervisor.house import House
 from supervisor.notices import compose
 from supervisor.policy import after_death, left_in_order
-from supervisor.records import Child, Exit, RunKey, State
+from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
-from worker_proc.board import UNLOCKED_NS, Slot, SlotState, SlotWord, Word
+from worker_proc.board import UNLOCKED_NS, RunKey, Slot, SlotState, SlotWord, Word
 from worker_proc.messages import How
 
 log = logs.get("supervisor")
@@ -39,7 +39,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
         _cap_trust(house)
     elif child.booted and not (clean and house.drain.stopping):
         # Even one that settled everything may have a claim its server commits late; a drain ends with a sweep of all.
-        executing = [(run.job_id, run.run_no) for run in runs]
+        executing = [run.key for run in runs]
         notice = compose(
             child,
             end,

@@ -110,9 +110,8 @@ class Inbox:
     def _cancel(self, job_id: int, reason: str) -> None:
         for child in self._house.ledger.workers():
             for run in self._house.place(child).executing():
-                key = (run.job_id, run.run_no)
-                if run.job_id == job_id and key not in child.cancels:
-                    child.cancels[key] = time.monotonic_ns()
+                if run.job_id == job_id and run.key not in child.cancels:
+                    child.cancels[run.key] = time.monotonic_ns()
                     self.hands.tell(child, Cancel(job_id, run.run_no, reason))
 
     def _host_lost(self) -> None:

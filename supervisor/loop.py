@@ -13,7 +13,7 @@ from typing import Any
 from stoker import logs
 from stoker.errors import Draining
 from stoker.settings import Settings, resolve_runtime_dir
-from supervisor import capacity, policy
+from supervisor import actions, capacity, policy
 from supervisor.announcing import Announcer
 from supervisor.arrivals import Arrivals
 from supervisor.drain import Request
@@ -205,20 +205,20 @@ class _Run:
         for seat in self._house.ledger.seats:
             seat.last_ready_at = now if seat.is_ready else seat.last_ready_at
 
-    def _act(self, action: policy.Action) -> None:
+    def _act(self, action: actions.Action) -> None:
         match action:
-            case policy.Spawn(seat=seat):
+            case actions.Spawn(seat=seat):
                 if forker := self._forkers.serving:
                     self._spawn(seat, forker)
-            case policy.Ask(child=child, kill=kill):
+            case actions.Ask(child=child, kill=kill):
                 self._hands.ask(child, kill)
-            case policy.Spare(child=child):
+            case actions.Spare(child=child):
                 self._hands.spare(child)
-            case policy.End(child=child, kill=kill):
+            case actions.End(child=child, kill=kill):
                 self._hands.end(child, kill)
-            case policy.Retire(child=child, why=why):
+            case actions.Retire(child=child, why=why):
                 self._inbox.retire(child, why)
-            case policy.GiveUp(code=code, why=why):
+            case actions.GiveUp(code=code, why=why):
                 self._house.exit_code = code
                 line, _, where = why.partition("\n")
                 facts: dict[str, Any] = {"where": where} if where else {}

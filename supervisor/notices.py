@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from supervisor.records import Child, Exit, RunKey
+from supervisor.records import Child, Exit
+from worker_proc.board import RunKey
 from worker_proc.messages import ChildDied, DeathFacts, How, Lane, Verdict
 
 
@@ -43,7 +44,7 @@ def compose(
     executing: Collection[RunKey],
     host: str,
     backend_pid: int,
-    stack: str = "",
+    stack: str,
 ) -> ChildDied:
     """Word a worker's death: which runs (job id, run_no) it may have died of, and whose fault it is held to be."""
     named = list(runs)
@@ -65,7 +66,7 @@ def compose(
 
 
 def _lane(run: RunKey, child: Child, executing: Collection[RunKey], verdict: Verdict) -> Lane:
-    given_ms = next((seen.given_ms for seen in child.look.runs if (seen.job_id, seen.run_no) == run), 0)
+    given_ms = next((seen.given_ms for seen in child.look.runs if seen.key == run), 0)
     peak = child.look.peaks.get(run, 0)
     return Lane(*run, verdict, ended=run not in executing, peak_rss_bytes=peak, timeout_s=given_ms / 1000)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from supervisor.records import Child, Look, RunKey
-from worker_proc.board import Slot, SlotWord
+from supervisor.records import Child, Look
+from worker_proc.board import RunKey, Slot, SlotWord
 
 PROCESS_EVERY_NS: Final = 2_000_000_000
 OFTEN_EVERY_NS: Final = 500_000_000
@@ -60,9 +60,8 @@ def _with_process(look: Look, pid: int, now: int, slot: Slot) -> Look:
 
 def _peaks(look: Look, rss: int, slot: Slot) -> Mapping[RunKey, int]:
     """The sample counts for those runs that executed before it was taken and still do."""
-    still = {(run.job_id, run.run_no) for run in slot.executing()}
-    runs = [key for run in look.runs if (key := (run.job_id, run.run_no)) in still]
-    return {run: max(rss, look.peaks.get(run, 0)) for run in runs}
+    still = {run.key for run in slot.executing()}
+    return {run.key: max(rss, look.peaks.get(run.key, 0)) for run in look.runs if run.key in still}
 
 
 @dataclass(frozen=True, slots=True)

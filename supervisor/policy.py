@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stoker.errors import CONFIG, GAVE_UP, OK
 from stoker.settings import Settings
+from supervisor.actions import Action, Ask, End, GiveUp, Retire, Spare, Spawn
 from supervisor.backoff import delay_s
 from supervisor.ledger import Ledger
 from supervisor.records import Child, Exit, Kill, Seat, State
@@ -36,55 +37,6 @@ class Limits:
         return cls(
             _ns(settings.boot_deadline), _ns(settings.lease), _ns(settings.kill_after), settings.max_boot_failures
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Spawn:
-    """Fork a child for this seat: its first, its next, or the successor of the one that still works."""
-
-    seat: Seat
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Have this child leave its stacks: it is about to be killed."""
-
-    child: Child
-    kill: Kill
-
-
-@dataclass(frozen=True, slots=True)
-class Spare:
-    """Take that back: what it was to be killed for is over."""
-
-    child: Child
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """SIGKILL this child."""
-
-    child: Child
-    kill: Kill
-
-
-@dataclass(frozen=True, slots=True)
-class Retire:
-    """Let this child finish what it holds and go."""
-
-    child: Child
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Nothing can run: go down with this exit code."""
-
-    code: int
-    why: str
-
-
-Action = Spawn | Ask | Spare | End | Retire | GiveUp
 
 
 def next_actions(
@@ -167,10 +119,10 @@ def _has_left_its_stacks(child: Child, now: int) -> bool:
 
 
 def _reason_to_end(child: Child, now: int, limits: Limits) -> Kill | None:
-    late = frozenset((run.job_id, run.run_no) for run in child.look.runs if 0 < run.hard_deadline <= now)
+    late = frozenset(run.key for run in child.look.runs if 0 < run.hard_deadline <= now)
     if late:
         return Kill("timeout", "a run passed its hard deadline", now, late)
-    running = {(run.job_id, run.run_no) for run in child.look.runs}
+    running = {run.key for run in child.look.runs}
     deaf = frozenset(run for run, asked in child.cancels.items() if run in running and now >= asked + limits.kill_after)
     if deaf:
         return Kill("cancel", "a cancelled run did not end", now, deaf)

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from worker_proc.board import LaneRun
+from worker_proc.board import LaneRun, RunKey
 from worker_proc.messages import Closed, How, Role
-
-# Job id and run_no.
-RunKey = tuple[int, int]
 
 
 class State(StrEnum):

@@ -80,6 +80,10 @@ _JOB, _RUN, _HARD, _LAST_JOB, _LAST_RUN, _GIVEN = range(_LANE_WORDS)
 _ROW_OF: Final = {outcome: row * (NAMES + 1) for row, outcome in enumerate(OUTCOMES)}
 
 
+# Job id and run_no.
+RunKey = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRun:
     """One executing body as a reader saw it, twice the same. `hard_deadline`: CLOCK_MONOTONIC ns, 0 = none.
@@ -91,6 +95,11 @@ class LaneRun:
     run_no: int
     hard_deadline: int
     given_ms: int = 0
+
+    @property
+    def key(self) -> RunKey:
+        """What names the run."""
+        return self.job_id, self.run_no
 
 
 class Board:
@@ -214,8 +223,8 @@ class Slot:
             if run := self.read_lane(lane):
                 yield run
 
-    def blameable(self) -> Iterator[tuple[int, int]]:
-        """(job id, run_no) per lane of a dead child: what it executed, or else what it executed last.
+    def blameable(self) -> Iterator[RunKey]:
+        """A run per lane of a dead child: what it executed, or else what it executed last.
 
         A process may die of what a body left behind, such as a destructor. Naming a last run that was settled blames
         nobody.
@@ -223,7 +232,7 @@ class Slot:
         for lane in range(self.lanes):
             at = self._lanes_at + _LANE_WORDS * lane
             if run := self.read_lane(lane):
-                yield run.job_id, run.run_no
+                yield run.key
             elif job_id := self._words[at + _LAST_JOB]:
                 yield job_id, self._words[at + _LAST_RUN]
 
@@ -232,10 +241,6 @@ class Slot:
     def count(self, outcome: str, name_index: int, *, by: int = 1) -> None:
         """Add to one counter (child only)."""
         self._words[self._counters_at + _ROW_OF[outcome] + name_index] += by
-
-    def counter(self, outcome: str, name_index: int) -> int:
-        """Read one counter."""
-        return self._words[self._counters_at + _ROW_OF[outcome] + name_index]
 
     def counters(self) -> Iterator[tuple[int, int, int]]:
         """(outcome index, name index, value) of every counter that is not 0."""

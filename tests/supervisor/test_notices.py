@@ -21,7 +21,7 @@ def verdicts(runs: list[int], *, how: How, aimed: set[int] | None = None) -> lis
     return [
         lane.verdict
         for lane in compose(
-            worker(kill=kill), END, how=how, runs=executing, executing=executing, host="h", backend_pid=0
+            worker(kill=kill), END, how=how, runs=executing, executing=executing, host="h", backend_pid=0, stack=""
         ).lanes
     ]
 
@@ -49,7 +49,7 @@ def test_the_facts_of_a_death() -> None:
     child = worker()
     child.kill_rss, child.look = 1 << 30, Look(peaks={(7, 1): 1 << 20})
     runs = [(7, 1), (8, 1)]
-    notice = compose(child, END, how="crash", runs=runs, executing=[(7, 1)], host="here", backend_pid=0)
+    notice = compose(child, END, how="crash", runs=runs, executing=[(7, 1)], host="here", backend_pid=0, stack="")
     facts = notice.facts
     assert (notice.claim_no, facts.pid, facts.signal, facts.exit_code) == (5, 4711, 9, None)
     assert (facts.queue, facts.host, facts.oom, facts.rss_limit_bytes) == ("q", "here", True, 0)
@@ -57,17 +57,17 @@ def test_the_facts_of_a_death() -> None:
         (7, False, 1 << 20),
         (8, True, 0),
     ]
-    for_memory = compose(child, END, how="memory", runs=runs, executing=runs, host="here", backend_pid=0)
+    for_memory = compose(child, END, how="memory", runs=runs, executing=runs, host="here", backend_pid=0, stack="")
     assert for_memory.facts.rss_limit_bytes == 1 << 30
     assert [lane.verdict for lane in for_memory.lanes] == ["suspect", "suspect"]
 
 
 def test_each_keeper_is_told_once_until_it_is_settled() -> None:
     notices = Notices()
-    notices.open(compose(worker(5), END, how="crash", runs=[], executing=[], host="h", backend_pid=0))
+    notices.open(compose(worker(5), END, how="crash", runs=[], executing=[], host="h", backend_pid=0, stack=""))
     assert [notice.claim_no for notice in notices.untold(1)] == [5]
     assert notices.untold(1) == []
-    notices.open(compose(worker(6), END, how="crash", runs=[], executing=[], host="h", backend_pid=0))
+    notices.open(compose(worker(6), END, how="crash", runs=[], executing=[], host="h", backend_pid=0, stack=""))
     assert [notice.claim_no for notice in notices.untold(1)] == [6]
     assert [notice.claim_no for notice in notices.untold(2)] == [5, 6]
     assert notices.settled(5)

@@ -5,23 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.actions import Action, Ask, End, GiveUp, Retire, Spare, Spawn
 from supervisor.backoff import CAP_S, delay_s
 from supervisor.ledger import Ledger
-from supervisor.policy import (
-    STACK_NS,
-    STACK_REST_NS,
-    Action,
-    Ask,
-    End,
-    GiveUp,
-    Limits,
-    Retire,
-    Spare,
-    Spawn,
-    after_death,
-    next_actions,
-    next_look,
-)
+from supervisor.policy import STACK_NS, STACK_REST_NS, Limits, after_death, next_actions, next_look
 from supervisor.records import Child, Exit, Look, Seat, State
 from worker_proc.board import LaneRun
 

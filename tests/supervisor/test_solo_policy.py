@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from supervisor.policy import GiveUp, Retire, Spawn, after_death, next_look
+from supervisor.actions import GiveUp, Retire, Spawn
+from supervisor.policy import after_death, next_look
 from supervisor.records import Child, Exit, Look
 from tests.supervisor.test_policy import LIMITS, House, S
 from worker_proc.messages import Closed
