@@ -9,17 +9,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from stoker import logs
 from stoker.drivers.base import Settlement
-from stoker.errors import JobTimeout, SlotStuck, StokerError, WorkerCrashed
-from stoker.errors.memory import MemoryLimitExceeded, OutOfMemory
+from stoker.errors import JobTimeout, MemoryLimitExceeded, OutOfMemory, SlotStuck, StokerError, WorkerCrashed
 from stoker.job import Job
 from stoker.retry import Retry
 from worker_proc.messages import ChildDied, Verdict
 
 _DEFAULT: Final = Retry()
-
-log = logs.get("keeper")
 
 
 class HeldRun(Struct, frozen=True):
@@ -86,12 +82,6 @@ class Blame:
             return _settlement(run, "dead_lettered", error=record, crashed=True)
         delay = 0.0 if crashes == 1 else retry.delay(run.attempt, self._rng)
         return _settlement(run, "retried", error=record, delay=delay, crashed=True)
-
-
-def report_loss(death: ChildDied, run: HeldRun, state: str) -> None:
-    """Log that a run ended with its process."""
-    pid = death.facts.pid
-    log.warning("job.lost_its_process", job_id=run.job_id, job=run.name, state=state, how=death.how, pid=pid)
 
 
 def _settlement(run: HeldRun, outcome: Any, **facts: Any) -> Settlement:

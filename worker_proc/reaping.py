@@ -13,9 +13,10 @@ from stoker.drivers.base import Settled, Settlement
 from stoker.drivers.calls import Call
 from stoker.drivers.postgres import PostgresDriver
 from stoker.sql import statement
-from worker_proc.blame import Blame, HeldRun, report_loss
+from worker_proc.blame import Blame, HeldRun
 from worker_proc.link import Link
 from worker_proc.messages import ChildDied, DeathFacts, Message, Reaped
+from worker_proc.run_report import report_loss
 from worker_proc.suspects import Suspects
 
 PAGE: Final = 500

@@ -14,9 +14,10 @@ from stoker.drivers.base import Holder
 from stoker.drivers.calls import Call
 from stoker.drivers.postgres import PostgresDriver
 from stoker.sql import statement
-from worker_proc.blame import Blame, HeldRun, report_loss
+from worker_proc.blame import Blame, HeldRun
 from worker_proc.link import Link
 from worker_proc.messages import ChildDied, Lane
+from worker_proc.run_report import report_loss
 
 PAGE: Final = 100
 # A row is not free while somebody else runs the job: for a moment as a rule.
