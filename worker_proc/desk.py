@@ -16,7 +16,6 @@ from stoker.drivers.base import Claimed, Holder, Settled, Settlement
 from stoker.drivers.calls import Call, Keeping
 from stoker.drivers.postgres import REFUSED, PostgresDriver
 from stoker.settings import Settings
-from stoker.sql import statement
 from worker_proc.control import Control
 from worker_proc.desk_connection import DeskClosed, DeskConnection
 from worker_proc.marks import Mark
@@ -229,7 +228,7 @@ class Desk:
             self._doubt_next = now + DOUBT_EVERY_S
             # In this order: what ends in between is pending before it stops executing.
             held = [*self._held(), *(one.job_id for one in self._pending.copy())]
-            released = self._call([_release(self._holder, held)])[0]
+            released = self._call([holding.release_unheld(held, self._holder)])[0]
             if released:
                 log.warning("worker.claims_recovered", jobs=len(released))
 
@@ -244,8 +243,3 @@ def _settle_singly(driver: PostgresDriver, batch: list[Settlement]) -> list[Sett
     # After a rollback psycopg deallocates every prepared statement, but behind the next one: that must not be prepared.
     driver.conn.execute("select 1", prepare=False)
     return driver.settle(batch)
-
-
-def _release(holder: Holder, held: list[int]) -> Call[list[int]]:
-    params = {"host": holder.host, "claim_no": holder.claim_no, "held": held}
-    return Call(statement("release_unheld"), params, lambda rows: [row[0] for row in rows])

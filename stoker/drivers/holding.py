@@ -70,6 +70,12 @@ def lease_again(run_nos: Mapping[int, int], holder: Holder) -> Call[set[int]]:
     return Call(statement("lease_again"), params, lambda rows: {row[0] for row in rows})
 
 
+def release_unheld(held: Sequence[int], holder: Holder) -> Call[list[int]]:
+    """Put back what this holder has claimed but for the jobs in `held`; returns the ids."""
+    params = {"host": holder.host, "claim_no": holder.claim_no, "held": held}
+    return Call(statement("release_unheld"), params, lambda rows: [row[0] for row in rows])
+
+
 def finish_locked(settlements: Sequence[Settlement], keeping: Keeping) -> Call[None]:
     """Record runs that returned while this transaction held their rows."""
     ids = _ids([s.job_id for s in settlements])
