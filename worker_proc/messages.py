@@ -118,16 +118,17 @@ class DeathFacts(Struct, frozen=True):
     """How a child's life ended, for the attempt's error; which queue it served, and in which session.
 
     `rss_limit_bytes`: the limit it was killed for, else 0; `oom`: the kernel took it because memory had run out.
-    `stack`: those of its threads, as it left them.
+    `stack`: those of its threads, as it left them. Notes of suspects keep all this in the database: what an older
+    version did not write has a default.
     """
 
     pid: int
     exit_code: int | None
     signal: int | None
     host: str
-    queue: str = ""
-    backend_pid: int = 0
-    title: str = ""
+    queue: str
+    backend_pid: int
+    title: str
     rss_limit_bytes: int = 0
     oom: bool = False
     stack: str = ""

@@ -183,7 +183,8 @@ def death(
     claim_no: int, how: How, *lanes: Lane, signal: int | None = 9, code: int | None = None, **facts: Any
 ) -> ChildDied:
     """A death as the supervisor reports it."""
-    return ChildDied(claim_no, how, list(lanes), DeathFacts(4711, code, signal, "box", **facts))
+    known = {"queue": "", "backend_pid": 0, "title": ""} | facts
+    return ChildDied(claim_no, how, list(lanes), DeathFacts(4711, code, signal, "box", **known))
 
 
 class Queue:
