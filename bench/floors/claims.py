@@ -16,12 +16,12 @@ import psycopg
 from bench.floors.speech import say, wait_for_go
 
 LOCK: Final = """
-select id, name, payload::text from bench.jobs where queue = 'default' and state = 'ready' order by priority, pos
-limit %(limit)s for no key update skip locked
+select id, name, payload::text from bench.jobs where queue = 'default' and state = 'ready' and not suspect
+order by priority, pos limit %(limit)s for no key update skip locked
 """
 UPDATE: Final = """
 with picked as materialized (
-    select id from bench.jobs where queue = 'default' and state = 'ready' order by priority, pos
+    select id from bench.jobs where queue = 'default' and state = 'ready' and not suspect order by priority, pos
     limit %(limit)s for no key update skip locked
 )
 update bench.jobs j set state = 'running', host = 1, claim_no = 1, run_no = j.run_no + 1, attempt = j.attempt + 1,
