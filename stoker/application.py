@@ -53,7 +53,9 @@ def _import(module: str) -> None:
         importlib.import_module(module)
     except StokerError:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise AppNotImportable(module=module, error=_said(error)) from error
     if threads := _threads_since(before):
         raise AppNotImportable(module=module, error=f"importing it starts {threads}")
@@ -64,7 +66,9 @@ def _preload(hook: Hook) -> None:
     name = registry.place(hook)
     try:
         outcome = hook()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PreloadFailed(hook=name, error=_said(error)) from error
     if inspect.iscoroutine(outcome):
         outcome.close()

@@ -15,7 +15,7 @@ from supervisor.notices import compose
 from supervisor.policy import after_death, left_in_order
 from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
-from worker_proc.board import UNLOCKED_NS, RunKey, Slot, SlotState, SlotWord, Word
+from worker_proc.board import RunKey, Slot, SlotState, SlotWord, Word
 from worker_proc.messages import How
 
 log = logs.get("supervisor")
@@ -36,7 +36,7 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     stack = left if end.signal in FAULTS or (end.signal and child.asked) else ""
     clean = child.closed is not None and end.code == 0 and not runs
     if child.role == "keeper":
-        _cap_trust(house)
+        cap_trust(house)
     elif child.booted and not (clean and house.drain.stopping):
         # Even one that settled everything may have a claim its server commits late; a drain ends with a sweep of all.
         executing = [run.key for run in runs]
@@ -67,11 +67,11 @@ def _named(place: Slot, executing: list[RunKey], how: How) -> list[RunKey]:
     return executing if how in ("drain", "timeout", "cancel") else list(place.blameable())
 
 
-def _cap_trust(house: House) -> None:
+def cap_trust(house: House) -> None:
+    """Nobody renews the lease until there is another keeper."""
     if not house.drain.stopping:
-        # Its word counts from the last renewal, which may be older than its death; 0 would mean no cap.
-        sooner = max(0, int(house.settings.lease * 1e9) - UNLOCKED_NS)
-        house.board[Word.TRUST_CAP] = max(1, house.board[Word.TRUSTED_UNTIL] - sooner)
+        # Its session lock went with it, whether it said so or not; 0 would mean no cap.
+        house.board[Word.TRUST_CAP] = max(1, house.board[Word.TRUSTED_UNLOCKED])
 
 
 def _remember(house: House, child: Child, end: Exit, how: How) -> None:

@@ -22,6 +22,7 @@ from stoker.outlet import flush_standard_streams, guard_standard_streams
 from stoker.settings import Settings, from_json
 from supervisor.app_loading import load_app
 from supervisor.forking import Newborn, fork_orphan
+from worker_proc import copies
 from worker_proc.channel import Channel, ChannelClosed
 from worker_proc.linux import signal_on_parent_death
 from worker_proc.messages import Fork, Forked, ForkFailed, ForkSpec, Imported, ImportFailed, StartServer
@@ -95,12 +96,17 @@ class ForkServer:
         logs.configure(self._settings.log_format, self._settings.log_level, role="fork server")
 
     def load(self, load: Callable[[tuple[str, ...]], list[str]]) -> bool:
-        """Import the application and tell the supervisor how it went."""
+        """Import the application and tell the supervisor how it went; a copy that the application forks just ends."""
+        original = os.getpid()
         try:
             names = load(self._settings.app)
         except StokerError as error:
+            if os.getpid() != original:
+                copies.leave(error)
             self._channel.send(ImportFailed(describe(error)))
             return False
+        if os.getpid() != original:
+            copies.leave(None)
         self._channel.send(Imported(names))
         return True
 

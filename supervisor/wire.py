@@ -74,7 +74,9 @@ class Wire:
 
     def _ready(self) -> None:
         self.flush()
-        self._on_event()
+        # It may have been closed by what another wire said in the same look.
+        if self.open:
+            self._on_event()
 
 
 def _close_all(fds: Sequence[int]) -> None:

@@ -16,8 +16,6 @@ ARENA_BYTES: Final = 64 << 20
 OUTCOMES: Final = ("ok", "failed", "dead", "cancelled", "interrupted", "suspended", "lost")
 NAMES: Final = 256
 OTHER: Final = NAMES
-# A host whose session lock is gone is judged dead this long after its last renewal.
-UNLOCKED_NS: Final = 10_000_000_000
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
 
 
@@ -49,6 +47,8 @@ class Word(IntEnum):
     TRUSTED_UNTIL = 4
     TRUST_CAP = 5
     NEXT_FREE = 6
+    # What TRUSTED_UNTIL becomes when nobody holds the host's session lock.
+    TRUSTED_UNLOCKED = 7
 
 
 HEADER_WORDS: Final = 64

@@ -17,11 +17,13 @@ from stoker import logs
 from stoker.drivers.calls import Call
 from stoker.settings import Settings
 from stoker.sql import statement
-from worker_proc.board import UNLOCKED_NS, Board, Word
+from worker_proc.board import Board, Word
 from worker_proc.link import Link
 from worker_proc.linux import boottime_ns
 from worker_proc.messages import HostLost, Message
 
+# A host whose session lock is gone is judged dead this long after its last renewal.
+UNLOCKED_NS: Final = 10_000_000_000
 # What the abort of a run may take after its unwinding failed, on top of kill_after.
 KILL_MARGIN_S: Final = 2.0
 
@@ -113,8 +115,7 @@ class HostLease:
         """Nobody holds the lock now: trust the last renewal only as long as others do without it."""
         self._locked = False
         if self.held:
-            cut = self._windows.trusted_until(self.renewed_at, locked=False)
-            self._board[Word.TRUSTED_UNTIL] = min(self._board[Word.TRUSTED_UNTIL], cut)
+            self._board[Word.TRUSTED_UNTIL] = min(self._board[Word.TRUSTED_UNTIL], self._board[Word.TRUSTED_UNLOCKED])
         self.due_at = 0.0
 
     def give_back(self) -> bool:
@@ -145,6 +146,7 @@ class HostLease:
             self._locked = answer or self._lock(host_id)
         self.renewed_at = asked_at
         self._board[Word.TRUSTED_UNTIL] = self._windows.trusted_until(asked_at, locked=self._locked)
+        self._board[Word.TRUSTED_UNLOCKED] = self._windows.trusted_until(asked_at, locked=False)
         return True
 
     def _lock(self, host_id: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, msgpack
+from msgspec import Struct, msgpack, structs
 
 Role = Literal["worker", "keeper"]
 How = Literal["crash", "timeout", "cancel", "drain", "stuck", "memory"]
@@ -272,9 +272,19 @@ _decoder = msgpack.Decoder(AnyMessage)
 
 def encode(message: Message) -> bytes:
     """One packet for a message."""
-    return _encoder.encode(message)
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError:
+        return _encoder.encode(_legible(message))
 
 
 def decode(packet: bytes) -> AnyMessage:
     """The message in a packet. Raises msgspec.DecodeError for anything else."""
     return _decoder.decode(packet)
+
+
+def _legible(message: Message) -> Message:
+    """Errors quote what applications say, which need not be text that can be sent, such as a name of a file."""
+    texts = {name: value for name, value in structs.asdict(message).items() if isinstance(value, str)}
+    legible = {name: value.encode(errors="backslashreplace").decode() for name, value in texts.items()}
+    return structs.replace(message, **legible)

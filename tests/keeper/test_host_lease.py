@@ -1,10 +1,13 @@
 """The host lease: what the keeper writes to its row and to the board, and what ends the trust."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stoker.settings import Settings
+from supervisor.deaths import cap_trust
 from tests.keeper.rig import Host, Queue
 from worker_proc.board import Word
 from worker_proc.host_lease import Windows
@@ -84,6 +87,19 @@ def test_the_end_of_the_session_cuts_the_trust_until_the_lock_is_held_again(host
         assert host.board[Word.TRUSTED_UNTIL] == renewed_at + 5 * S
     boot.turn_until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S)
     assert len(boot.heard(Ready)) == 1, "a quick reconnect is nobody's business"
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_dead_keeper_is_trusted_as_long_as_others_do_without_its_lock(host: Host, in_order: bool) -> None:
+    boot = host.boot()
+    boot.until_said(Ready)
+    if in_order:
+        boot.keeper.lease.session_ended()
+    house: Any = SimpleNamespace(board=host.board, drain=SimpleNamespace(stopping=False))
+    cap_trust(house)
+    renewed_at = boot.keeper.lease.renewed_at
+    assert host.board.lease_trusted(renewed_at + 5 * S - 1)
+    assert not host.board.lease_trusted(renewed_at + 5 * S)
 
 
 def test_a_host_judged_dead_says_so_and_takes_a_new_id(host: Host, queue: Queue) -> None:

@@ -172,7 +172,7 @@ class FakeKeeper(FakeChild):
     def boot(self) -> None:
         self.kind = os.environ.get("FAKE_KEEPER", "good")
         self.board[Word.HOST_ID] = 4711
-        self.board[Word.TRUSTED_UNTIL] = boottime_ns() + 3_600_000_000_000
+        self.board[Word.TRUSTED_UNTIL] = self.board[Word.TRUSTED_UNLOCKED] = boottime_ns() + 3_600_000_000_000
         if self.kind == "stops":
             signal.signal(signal.SIGTERM, lambda *_: self.channel.send(AcceptStopped(0)))
         super().boot()

@@ -80,6 +80,14 @@ def test_a_failing_preload_hook_is_told_like_a_failing_import(load) -> None:  # 
     assert any("app.py" in line and "line 4, in fill" in line for line in where)
 
 
+@pytest.mark.parametrize("error", ["asyncio.CancelledError()", "BaseExceptionGroup('both', [SystemExit(1)])"])
+def test_whatever_is_raised_is_told(load, error: str) -> None:  # type: ignore[no-untyped-def]
+    kind = error.partition("(")[0].rpartition(".")[2]
+    assert kind in load(f"import asyncio\nraise {error}").splitlines()[0]
+    hook = f"import asyncio\nfrom stoker import preload\n@preload\ndef fill():\n    raise {error}\n"
+    assert kind in load(hook).splitlines()[0]
+
+
 def test_an_error_names_module_cause_and_place(load) -> None:  # type: ignore[no-untyped-def]
     first, *where = load("def setup():\n    return 1 / 0\n\nsetup()\n").splitlines()
     assert "'app' cannot be imported: ZeroDivisionError: division by zero" in first

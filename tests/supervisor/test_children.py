@@ -2,13 +2,14 @@
 
 import itertools
 import os
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.supervisor.harness import Running, is_zombie
+from tests.supervisor.harness import Running, descriptors, is_zombie
 from tests.support import fastest, until
 
 Start = Callable[..., Running]
@@ -184,6 +185,19 @@ def test_a_fork_server_that_does_not_answer_is_replaced(start: Start) -> None:
     os.kill(running.facts("boot", role="worker")[0]["pid"], signal.SIGKILL)
     running.wait_for("app.imported", count=2)
     running.wait_for("worker.ready", count=2)
+
+
+def test_a_fork_that_fails_is_tried_again_and_harms_nobody(start: Start) -> None:
+    running = start(queues=["good=2"]).ready()
+    server = running.events("app.imported")[0]["pid"]
+    limits = resource.prlimit(server, resource.RLIMIT_NOFILE)
+    resource.prlimit(server, resource.RLIMIT_NOFILE, (len(descriptors(server)), limits[1]))
+    first, second = running.facts("boot", role="worker")
+    os.kill(first["pid"], signal.SIGKILL)
+    running.wait_for("child.not_forked")
+    resource.prlimit(server, resource.RLIMIT_NOFILE, limits)
+    running.wait_for("worker.ready", count=3)
+    assert second["pid"] in running.alive()
 
 
 def test_an_asked_for_child_does_not_hold_up_the_drain(start: Start) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from worker_proc.channel import Channel, ChannelClosed
-from worker_proc.messages import Booted, Cancel, Close, Fork, ForkSpec, Ready, StopAccepting
+from worker_proc.messages import Booted, Cancel, Close, Died, Fork, ForkSpec, Ready, StopAccepting
 
 Pair = tuple[Channel, Channel]
 
@@ -25,6 +25,12 @@ def test_messages_arrive_whole_and_in_order(pair: Pair) -> None:
     for message in sent:
         ours.send(message)
     assert [theirs.receive() for _ in sent] == sent
+
+
+def test_what_is_no_text_arrives_legibly(pair: Pair) -> None:
+    ours, theirs = pair
+    ours.send(Died("OSError: no such file: caf\udce9"))
+    assert theirs.receive() == Died("OSError: no such file: caf\\udce9")
 
 
 def test_descriptors_arrive_close_on_exec(pair: Pair) -> None:
