@@ -3,52 +3,16 @@
 import asyncio
 import ctypes
 import os
-import signal
 import subprocess
 import time
 
 from stoker import Ctx, Retry, job
+from tests.deaf_bodies import computes, keeps_the_gil, masks_its_signals, swallows_for_ever, waits_in_c
 from tests.sabotage import effect, released
 
 _TIMEOUT_S = 0.5
 _AGAIN = Retry(attempts=2, base=0.05, factor=1, jitter=False)
 _MANY = Retry(attempts=20, base=0.05, factor=1, jitter=False)
-_FOR_EVER_US = 600_000_000
-
-
-def swallows_for_ever() -> None:
-    while True:
-        try:
-            time.sleep(0.01)
-        except BaseException:
-            continue
-
-
-def waits_in_c() -> None:
-    """For itself, without the GIL, and no signal ends that."""
-    mutex = ctypes.create_string_buffer(256)
-    while True:
-        ctypes.CDLL(None).pthread_mutex_lock(mutex)
-
-
-def masks_its_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    time.sleep(600)
-
-
-def keeps_the_gil() -> None:
-    while True:
-        ctypes.PyDLL(None).usleep(_FOR_EVER_US)
-
-
-def computes() -> None:
-    while True:
-        try:
-            while True:
-                sum(range(1000))
-        except BaseException:
-            continue
-
 
 _DOINGS = {
     doing.__name__: doing for doing in (swallows_for_ever, waits_in_c, masks_its_signals, keeps_the_gil, computes)

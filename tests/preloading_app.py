@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker import Ctx, job, preload
+from tests.preloading import BROKEN, LOADED_BY, SIZE, THREADED
 from tests.sabotage import effect, released
-
-SIZE = 32 << 20
-LOADED_BY = Path("loaded_by")
-BROKEN, THREADED = Path("broken"), Path("threaded")
 
 table: dict[str, Any] = {}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.preloading_app import BROKEN, LOADED_BY, SIZE, THREADED
+from tests.preloading import BROKEN, LOADED_BY, SIZE, THREADED
 from tests.processes import Supervisor, running
 from tests.side_table import Database
 from tests.support import until, whole_lines

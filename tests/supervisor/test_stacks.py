@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from supervisor.stacks import MOST_BYTES, StackFile, arrange
-from tests.ladder_jobs import computes, keeps_the_gil, masks_its_signals, swallows_for_ever, waits_in_c
+from tests.deaf_bodies import computes, keeps_the_gil, masks_its_signals, swallows_for_ever, waits_in_c
 from tests.support import until
 from worker_proc.stack import DUMP, dump_from_here, leave_stacks_in
 
