@@ -8,8 +8,8 @@ from typing import Final
 TARGET_S: Final = 0.020
 # A row lock is turned into a lease after 20 ms: a name whose jobs may come near that is not short.
 SHORT_S: Final = 0.005
-# Jobs up to here are claimed while those before them run, some 100 ms of them: the round trip costs little time then. It
-# is to be through when what is in hand is, beside bodies that compute.
+# Jobs up to here are claimed while those before them run, some 100 ms of them: the round trip costs little time then.
+# It is to be through when what is in hand is, beside bodies that compute.
 AHEAD_S: Final = 0.125
 _AHEAD_WORK_S: Final = 0.100
 _TRIP_S: Final = 0.025
