@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-XDIST  ?= 4
+XDIST  ?= 5
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help

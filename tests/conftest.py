@@ -21,7 +21,7 @@ from tests.support import scaled
 hypothesis.settings.register_profile(
     "stoker",
     deadline=None,
-    max_examples=scaled(60, 2_000),
+    max_examples=scaled(40, 2_000),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("stoker")

@@ -22,8 +22,6 @@ SAMPLE = (
     ("supervisor", signal.SIGKILL, "draining"),
     ("supervisor", signal.SIGSTOP, "busy"),
     ("fork server", signal.SIGKILL, "busy"),
-    ("fork server", signal.SIGQUIT, "booting"),
-    ("worker", signal.SIGSTOP, "draining"),
     ("worker", signal.SIGKILL, "booting"),
     ("keeper", signal.SIGKILL, "draining"),
     ("keeper", signal.SIGSTOP, "busy"),
