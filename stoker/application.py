@@ -51,9 +51,7 @@ def _import(module: str) -> None:
     before = set(threading.enumerate())
     try:
         importlib.import_module(module)
-    except StokerError:
-        raise
-    except KeyboardInterrupt:
+    except (StokerError, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise AppNotImportable(module=module, error=_said(error)) from error
