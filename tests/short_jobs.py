@@ -52,10 +52,11 @@ def hold_on(ctx: Ctx) -> str:
     free = cursor.fetchone() is not None
     cursor.nextset()
     row = cursor.fetchone()
-    if not free:
-        # Whoever holds the lock may have leased the row in between, under the same number.
-        return "locked" if row in (("ready", _number(ctx) - 1), ("running", _number(ctx))) else f"locked, but {row}"
-    return "leased" if row == ("running", _number(ctx)) else f"free, but {row}"
+    if row == ("running", _number(ctx)):
+        # Also when it is locked: a claim of another worker that began before this lease was written locks the row,
+        # sees that it came too late and keeps the lock until its own transaction ends.
+        return "leased"
+    return "locked" if row == ("ready", _number(ctx) - 1) and not free else f"{'free' if free else 'locked'}, but {row}"
 
 
 def _number(ctx: Ctx) -> int:
