@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -14,8 +14,9 @@ import pytest
 from stoker import embedded
 from stoker.database import connect
 from stoker.migrate import migrate
+from tests.figures import Figures, told
 from tests.side_table import EFFECTS, Database
-from tests.support import scaled
+from tests.support import FULL_SCALE, scaled
 
 # Test machines are busy: an example that took long says nothing.
 hypothesis.settings.register_profile(
@@ -46,6 +47,21 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")
         Path(os.environ[_ROOT]).chmod(0o755)
         config.add_cleanup(_remove_server)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A sample measures little: its figures are only of use when asked for."""
+    reports = [report for kind in terminalreporter.stats.values() for report in kind]
+    if (figures := told(reports)) and (FULL_SCALE or terminalreporter.verbosity > 0):
+        terminalreporter.section("figures")
+        for line in figures:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def figures(record_property: Callable[[str, object], None]) -> Figures:
+    """Where a test tells what it measured."""
+    return Figures(record_property)
 
 
 def _remove_server() -> None:

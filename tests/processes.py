@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -167,6 +168,12 @@ def running(directory: Path, database_url: str, env: Mapping[str, str] | None = 
         supervisor.end()
     # What was killed takes a moment to be gone.
     until(lambda: not supervisor.processes())
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal: what ran before that was nothing of ours."""
+    (mask,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def _marked(mark: str) -> Iterator[psutil.Process]:

@@ -2,35 +2,13 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import psutil
 
 from tests.processes import running
 from tests.side_table import Database
-from tests.support import fastest, scaled, until
-
-
-def test_a_killed_worker_is_replaced_and_its_job_runs_again(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url, {"STOKER_QUEUES": "default=2"}) as supervisor:
-        took: list[float] = []
-        for _ in range(scaled(3, 50)):
-            (job,) = db.enqueue("held")
-            db.until_effect(job)
-            os.kill(db.one("select pid from effects where job_id = %s", job), signal.SIGKILL)
-            killed = time.monotonic()
-            db.until_effect(job, times=2)
-            took.append(time.monotonic() - killed)
-            db.release(job)
-            view = db.until_state(job, "done")
-            assert (view.attempt, view.crashes) == (2, 1)
-            (attempt,) = view.attempts
-            assert attempt["error"]["code"] == "STOKER_WORKER_CRASHED"
-            assert attempt["error"]["signal"] == signal.SIGKILL
-            supervisor.ready()
-        # Sooner than by any time-out; a busy machine adds to all of them.
-        assert min(took) < 2.0, took
+from tests.support import fastest, until
 
 
 def test_reserved_neighbours_of_a_crash_are_not_counted(tmp_path: Path, db: Database) -> None:
@@ -105,17 +83,6 @@ def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database) -> None:
 
     seconds_survived()
     fastest(seconds_survived, below=5, tries=3)
-
-
-def test_everything_killed_at_once_is_recovered_by_a_restart(tmp_path: Path, db: Database) -> None:
-    with running(tmp_path, db.url) as supervisor:
-        (job,) = db.enqueue("held")
-        db.until_effect(job)
-        supervisor.kill_all()
-    with running(tmp_path, db.url):
-        db.release(job)
-        view = db.until_state(job, "done")
-        assert (view.attempt, view.lost) == (1, 1)
 
 
 def test_a_killed_keeper_is_replaced_and_the_host_keeps_its_name(tmp_path: Path, db: Database) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes import Supervisor
+from tests.processes import Supervisor, handles
 from tests.side_table import Database
 from tests.support import FULL_SCALE, SOON_S, until
 
@@ -46,6 +46,8 @@ class Cell:
         self.supervisor.start()
         if moment == "booting":
             self._enqueue()
+            # Before its first line the interpreter ends of a signal as every program does, with a traceback of its own.
+            until(lambda: handles(self.supervisor.pid, signal.SIGTERM))
             until(lambda: self._pids(victim))
             return
         self.supervisor.ready()

@@ -4,7 +4,6 @@ import contextlib
 import math
 import os
 import random
-import re
 import signal
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes import Supervisor, running
+from tests.processes import Supervisor, handles, running
 from tests.side_table import Database
 from tests.support import SOON_S, fastest, scaled, until
 
@@ -112,17 +111,12 @@ def test_a_term_to_pid_1_during_start_up(tmp_path: Path, db: Database) -> None:
             until(lambda: psutil.Process(supervisor.pid).children())  # noqa: B023
             (inner,) = psutil.Process(supervisor.pid).children()
             # What has no handler yet is never delivered to PID 1.
-            until(lambda: _handles(inner.pid, signal.SIGTERM))  # noqa: B023
+            until(lambda: handles(inner.pid, signal.SIGTERM))  # noqa: B023
             time.sleep(random.uniform(0.0, 0.8))
             inner.terminate()
             assert supervisor.wait(20) == 0, supervisor.log
         finally:
             supervisor.end()
-
-
-def _handles(pid: int, number: int) -> bool:
-    (mask,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def _signal_while_starting(supervisor: Supervisor, number: int) -> None:
