@@ -203,19 +203,14 @@ def test_without_its_supervisor_it_ends_in_time(start: Callable[[], Process], ho
 
 
 def test_a_frozen_server_is_given_up_after_a_few_seconds(keeper: Process, host: Host, queue: Queue) -> None:
-    backends = queue.rows(
-        "select pid from pg_stat_activity where application_name = 'stoker: keeper' and datname = current_database()"
-    )
-    for (pid,) in backends:
-        os.kill(pid, signal.SIGSTOP)
+    backends = stop_backends(queue)
     try:
         # A keeper that waits for its answer has its 25 s of trust for 20 s more.
         until(lambda: host.board[Word.TRUSTED_UNTIL] < boottime_ns() + 5 * S, within=15)
         # The frozen backend still has the lock: nobody else may take it, and the lease is short until it goes.
         until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 3 * S)
     finally:
-        for (pid,) in backends:
-            os.kill(pid, signal.SIGCONT)
+        continue_backends(backends)
     until(lambda: host.board[Word.TRUSTED_UNTIL] > boottime_ns() + 20 * S)
     assert not keeper.heard(WaitingForDatabase)
 
@@ -225,12 +220,7 @@ def test_close_is_kept_even_when_every_call_hangs(start: Callable[[], Process], 
         host.board[Word.PHASE] = Phase.RUNNING
         keeper = start()
         until(lambda: keeper.heard(Ready))
-        backends = queue.rows(
-            "select pid from pg_stat_activity where application_name = 'stoker: keeper'"
-            " and datname = current_database()"
-        )
-        for (pid,) in backends:
-            os.kill(pid, signal.SIGSTOP)
+        backends = stop_backends(queue)
         try:
             host.board[Word.PHASE] = Phase.CLOSING
             began = time.monotonic()
@@ -238,7 +228,25 @@ def test_close_is_kept_even_when_every_call_hangs(start: Callable[[], Process], 
             keeper.exit_code()
             return time.monotonic() - began
         finally:
-            for (pid,) in backends:
-                os.kill(pid, signal.SIGCONT)
+            continue_backends(backends)
 
     fastest(seconds_to_close, below=2.5)
+
+
+def stop_backends(queue: Queue) -> list[int]:
+    """The keeper's two, while both are idle: in a call they may hold what all other tests need of this server."""
+    activity = "from pg_stat_activity where application_name = 'stoker: keeper' and datname = current_database()"
+
+    def both() -> list[int]:
+        seen = queue.rows(f"select pid, state {activity}")
+        return [pid for pid, _ in seen] if [state for _, state in seen] == ["idle"] * 2 else []
+
+    backends = until(both)
+    for pid in backends:
+        os.kill(pid, signal.SIGSTOP)
+    return backends
+
+
+def continue_backends(backends: list[int]) -> None:
+    for pid in backends:
+        os.kill(pid, signal.SIGCONT)

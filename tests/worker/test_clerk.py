@@ -58,6 +58,13 @@ class Scene:
         return called
 
 
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two lines of a test no time passes, however long the machine takes."""
+    moment = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: moment)
+
+
 def job(number: int) -> Claimed:
     return Claimed(number, 1, "default", "job", "{}", 1, 20, 0, None, 0, 0, number)
 
