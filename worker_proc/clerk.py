@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stoker import logs
-from worker_proc.batching import AHEAD_S, Batching
+from worker_proc.batching import AHEAD_WORK_S, Batching
 from worker_proc.control import Control, start_thread
 from worker_proc.desk import Desk
 from worker_proc.desk_connection import DeskClosed
@@ -20,7 +20,7 @@ from worker_proc.runs import Run, Runs
 LONG_NS: Final = 20_000_000
 # What takes three times as long as it should is let go as well: a batch, or what was claimed ahead with its head.
 OLD_NS: Final = 3 * LONG_NS
-OLD_AHEAD_NS: Final = int(3 * AHEAD_S * 1e9)
+OLD_AHEAD_NS: Final = int(3 * AHEAD_WORK_S * 1e9)
 SWITCH_S: Final = 0.001
 
 log = logs.get("worker")
@@ -130,4 +130,5 @@ class Clerk:
             log.warning("worker.settle_postponed", error=str(error))
             return
         self._old_at = time.monotonic_ns() + OLD_AHEAD_NS
+        self._batching.came_ahead(full=claims.full)
         self._hand.add_ahead(claims.jobs)

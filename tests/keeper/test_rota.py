@@ -26,7 +26,10 @@ class Counting:
             raise self._error
 
 
-def test_a_poison_row_in_one_duty_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_poison_row_in_one_duty_stops_no_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     before, bad, after = Counting("before"), Counting("bad", fails=99), Counting("after")
     rota = Rota([before, bad, after], is_up=lambda: True, longest_pause=30)
     for _ in range(5):
@@ -49,6 +52,18 @@ def test_a_failing_duty_is_tried_again_ever_later_and_never_dropped(monkeypatch:
     assert pauses[-1] == 30
     rota.run_due()
     assert bad.runs == 13 and rota.next_due() == 0.0, "one success forgets the failures"
+
+
+def test_what_is_due_in_a_moment_is_done_with_what_is_due_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, first, soon, later = 1000.0, Counting("first"), Counting("soon"), Counting("later")
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    rota = Rota([first, soon, later], is_up=lambda: True, longest_pause=30)
+    first.due_at, soon.due_at, later.due_at = now + 0.01, now + 0.02, now + 0.2
+    rota.run_due()
+    assert (first.runs, soon.runs, later.runs) == (0, 0, 0), "nothing is due yet"
+    now += 0.01
+    rota.run_due()
+    assert (first.runs, soon.runs, later.runs) == (1, 1, 0)
 
 
 def test_a_broken_connection_is_everybodys_trouble() -> None:

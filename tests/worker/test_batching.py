@@ -67,12 +67,12 @@ def test_always_between_one_and_the_cap(durations: list[float], cap: int) -> Non
 @pytest.mark.parametrize(
     ("seconds", "behind", "expected"),
     [
-        (0.010, 0, 10),
-        (0.010, 1, 10),
+        (0.010, 0, 20),
+        (0.010, 1, 20),
         (0.010, 2, 0),
-        (0.025, 0, 4),
+        (0.025, 0, 8),
         (0.025, 1, 0),
-        (0.1, 0, 1),
+        (0.1, 0, 2),
         (0.001, 0, 0),
         (0.2, 0, 0),
     ],
@@ -82,5 +82,17 @@ def test_jobs_of_middling_length_are_claimed_before_the_last_ones_end(
 ) -> None:
     batching = Batching(cap=500)
     batching.observe("job", seconds)
+    for _ in range(5):
+        batching.came_ahead(full=True)
     assert batching.ahead("job", behind=behind) == expected
     assert batching.ahead("unknown", behind=behind) == 0
+
+
+def test_only_in_a_long_queue_many_are_claimed_ahead() -> None:
+    batching = Batching(cap=500)
+    batching.observe("job", 0.010)
+    asked = []
+    for full in (True, True, True, False, True):
+        asked.append(batching.ahead("job"))
+        batching.came_ahead(full=full)
+    assert asked == [1, 2, 4, 8, 1]
