@@ -14,8 +14,7 @@ from stoker.settings import Settings
 
 Held = Literal["lock", "update"]
 
-# The marked jobs and those between them have the lowest ids.
-_LEFT: Final = "select exists (select from stoker.jobs where id <= %s)"
+_LEFT: Final = "select exists (select from stoker.jobs where id > %s and id <= %s)"
 LEFT_WITHIN_S: Final = 60.0
 _WHATS: Final = {"lock": "lock-then-delete", "update": "update-then-delete"}
 
@@ -66,13 +65,13 @@ def product(rig: Rig, load: Load) -> Progress:
     return progress
 
 
-def run(rig: Rig, load: Load, beacon: Beacon) -> Progress:
-    """The supervisor, until the marked jobs are done, then drained."""
+def run(rig: Rig, load: Load, beacon: Beacon, *, after: int = 0) -> Progress:
+    """The supervisor, until the marked jobs and those between them are done, whose ids begin after `after`."""
     with rig.supervisor(f"default={load.workers}", **load.settings) as supervisor:
         supervisor.ready()
         progress = follow(beacon, load.jobs)
         # Another worker may still have some of the jobs before the last mark; a drain would hand them back.
-        until(lambda: not rig.db.one(_LEFT, load.jobs), within=LEFT_WITHIN_S, every=0.05)
+        until(lambda: not rig.db.one(_LEFT, after, after + load.jobs), within=LEFT_WITHIN_S, every=0.05)
         return progress
 
 

@@ -1,7 +1,8 @@
-"""Claim and settle in batches, nothing else: `claims URL lock|update kept|gone BATCH`.
+"""Claim and settle in batches, nothing else: `claims URL lock|update kept|gone BATCH [TURNS]`.
 
 `lock` keeps the rows locked in an open transaction until they are deleted; `update` marks them running first. Each
-batch is one pipelined round trip with one commit. Says when each batch was committed, and of how many jobs.
+batch is one pipelined round trip with one commit. Says when each batch was committed, and of how many jobs. With TURNS,
+each job is a piece of pure-Python work.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final, LiteralString
 
 import psycopg
 
+from bench.burning import burn
 from bench.floors.speech import say, wait_for_go
 
 LOCK: Final = """
@@ -58,7 +60,7 @@ def shape(held: str, ended: str) -> Shape:
     }[held]
 
 
-def work(conn: psycopg.Connection, how: Shape, limit: int) -> list[tuple[int, int]]:
+def work(conn: psycopg.Connection, how: Shape, limit: int, turns: int) -> list[tuple[int, int]]:
     """Settle the last batch and claim the next in one round trip, until there is none."""
     log = list[tuple[int, int]]()
     ids = list[int]()
@@ -76,15 +78,18 @@ def work(conn: psycopg.Connection, how: Shape, limit: int) -> list[tuple[int, in
         ids = [row[0] for row in claimed.fetchall()]
         if not ids:
             return log
+        if turns:
+            for _ in ids:
+                burn(turns)
 
 
 def main() -> None:
     """Connect, wait, work."""
-    url, held, ended, limit = sys.argv[1:]
+    url, held, ended, limit, *turns = sys.argv[1:]
     with psycopg.connect(url, autocommit=True, prepare_threshold=0) as conn:
         say("ready")
         wait_for_go()
-        say(work(conn, shape(held, ended), int(limit)))
+        say(work(conn, shape(held, ended), int(limit), int(turns[0]) if turns else 0))
 
 
 if __name__ == "__main__":

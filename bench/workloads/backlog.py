@@ -52,4 +52,4 @@ def _behind_others(big: Rig, load: Load) -> float:
         # The ids of the round before are gone by now.
         big.db.fill("stoker", load.jobs, after=HEAD, to=beacon.name, every=every(load.jobs))
         big.db.tidy()
-        return run(big, load, beacon).rate
+        return run(big, load, beacon, after=HEAD).rate

@@ -1,4 +1,4 @@
--- Who: one keeper at a time, every 15 s. Locks: queues rows. Index: finished_dead_queue, whole; capped by a statement time-out.
+-- Who: with sample_depths. Locks: queues rows. Index: finished_dead_queue, whole; capped by a statement time-out.
 with counted as materialized (
     select queue, count(*) as dead from stoker.finished_dead group by queue
 ),

@@ -1,4 +1,5 @@
--- Who: one keeper at a time, every 15 s. Locks: queues rows. Reads every live job: capped by a statement time-out.
+-- Who: one keeper at a time, every 15 s, or up to two minutes if there are a million jobs. Locks: queues rows. Reads every live job: capped by
+-- a statement time-out.
 -- Ready since: its due time, its last claim, or its creation, whichever came last.
 with counted as materialized (
     select queue, state, count(*) as jobs, min(greatest(created_at, run_at, claimed_at)) filter (where state = 'ready') as oldest

@@ -73,6 +73,17 @@ def test_a_fresh_sample_of_another_keeper_is_read_and_not_made_again(sample: Sam
     assert set(sample("default")) == {"theirs"}
 
 
+def test_the_sample_of_a_long_table_is_good_for_longer(sample: Sample, queue: Queue) -> None:
+    queue.add(2)
+    sample("default")
+    queue.conn.execute("delete from stoker.jobs")
+    queue.conn.execute("update stoker.queues set sampled_at = now() - interval '40 s'")
+    queue.conn.execute("update pg_class set reltuples = 1e6 where oid = 'stoker.jobs'::regclass")
+    assert sample("default")["default"].depth["ready"] == 2
+    queue.conn.execute("update pg_class set reltuples = 1e5 where oid = 'stoker.jobs'::regclass")
+    assert sample("default")["default"].depth["ready"] == 0
+
+
 def test_while_another_keeper_samples_the_old_one_is_read(sample: Sample, queue: Queue) -> None:
     queue.rows("select pg_advisory_lock(%s)", singleton.SAMPLING)
     queue.add()
