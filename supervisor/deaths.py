@@ -16,7 +16,7 @@ from supervisor.policy import after_death, left_in_order
 from supervisor.records import Child, Exit, State
 from supervisor.totals import read_counters, read_durations
 from worker_proc.board import RunKey, Slot, SlotState, SlotWord, Word
-from worker_proc.messages import How
+from worker_proc.messages import ChildDied, How
 
 log = logs.get("supervisor")
 
@@ -25,53 +25,55 @@ FAULTS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal
 
 def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     """Settle a child's death in every book."""
+    stack = _autopsy(house, hands, child, end)
+    place = house.place(child)
+    executing = [run.key for run in place.executing()]
+    clean = child.closed is not None and end.code == 0 and not executing
+    how = how_it_died(child, end, house.drain.stage)
+    if child.role == "keeper":
+        cap_trust(house)
+    elif child.booted and not (clean and house.drain.stopping):
+        # Even one that settled everything may have a claim its server commits late; a drain ends with a sweep of all.
+        house.notices.open(_notice(house, child, end, how=how, executing=executing, stack=stack))
+    if house.drain.stopping:
+        _count_damage(house, child, end, ran=bool(executing))
+    if not house.drain.stopping or (child.role == "keeper" and not child.close_sent):
+        _remember(house, child, end, how)
+    house.ledger.exited(child)
+    _empty(house, child, place)
+    expected = clean or (house.drain.stopping and end.code == 0)
+    # A run keeps it with its attempt.
+    _tell(child, end, expected=expected, stack="" if executing else stack)
+
+
+def _autopsy(house: House, hands: Hands, child: Child, end: Exit) -> str:
+    """Note what it died of, as far as the system can tell; returns the stacks that were its last words."""
     left = hands.part(child)
     if end.signal:
         # One that computes may die of the request for its stacks: they are read while they change.
         child.kill = child.kill or child.asked
     end.oom = end.signal == signal.SIGKILL and not child.kill and house.oom.claim(time.monotonic_ns())
+    return left if end.signal in FAULTS or (end.signal and child.asked) else ""
+
+
+def _notice(house: House, child: Child, end: Exit, *, how: How, executing: list[RunKey], stack: str) -> ChildDied:
     place = house.place(child)
-    runs = list(place.executing())
-    how = how_it_died(child, end, house.drain.stage)
-    stack = left if end.signal in FAULTS or (end.signal and child.asked) else ""
-    clean = child.closed is not None and end.code == 0 and not runs
-    if child.role == "keeper":
-        cap_trust(house)
-    elif child.booted and not (clean and house.drain.stopping):
-        # Even one that settled everything may have a claim its server commits late; a drain ends with a sweep of all.
-        executing = [run.key for run in runs]
-        notice = compose(
-            child,
-            end,
-            how=how,
-            runs=_named(place, executing, how),
-            executing=executing,
-            host=house.host,
-            backend_pid=place[SlotWord.BACKEND_PID],
-            stack=stack,
-        )
-        house.notices.open(notice)
-    if house.drain.stopping:
-        _count_damage(house, child, end, ran=bool(runs))
-    else:
-        _remember(house, child, end, how)
-    house.ledger.exited(child)
-    _empty(house, child, place)
-    # A run keeps it with its attempt.
-    _tell(child, end, expected=clean or (house.drain.stopping and end.code == 0), stack="" if runs else stack)
-    if child.seat.parked:
-        log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)
-
-
-def _named(place: Slot, executing: list[RunKey], how: How) -> list[RunKey]:
-    return executing if how in ("drain", "timeout", "cancel") else list(place.blameable())
+    return compose(
+        child,
+        end,
+        how=how,
+        runs=executing if how in ("drain", "timeout", "cancel") else list(place.blameable()),
+        executing=executing,
+        host=house.host,
+        backend_pid=place[SlotWord.BACKEND_PID],
+        stack=stack,
+    )
 
 
 def cap_trust(house: House) -> None:
     """Nobody renews the lease until there is another keeper."""
-    if not house.drain.stopping:
-        # Its session lock went with it, whether it said so or not; 0 would mean no cap.
-        house.board[Word.TRUST_CAP] = max(1, house.board[Word.TRUSTED_UNLOCKED])
+    # Its session lock went with it, whether it said so or not; 0 would mean no cap.
+    house.board[Word.TRUST_CAP] = max(1, house.board[Word.TRUSTED_UNLOCKED])
 
 
 def _remember(house: House, child: Child, end: Exit, how: How) -> None:
@@ -123,3 +125,5 @@ def _tell(child: Child, end: Exit, *, expected: bool, stack: str) -> None:
         facts["error"] = child.error
     facts |= {"traceback": stack} if stack else {}
     log.event("child.exited", level="info" if expected or child.retiring else "warning", **facts)
+    if child.seat.parked:
+        log.error("slot.parked", child=child.seat.name, reason=child.seat.parked)

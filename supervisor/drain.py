@@ -54,6 +54,8 @@ class View:
     in_flight: int
     keeper: bool
     notices: int
+    # There is none, and one is to come: somebody has to end the host's lease.
+    heir: bool = False
 
 
 class Drain:
@@ -107,7 +109,8 @@ class Drain:
             self.stage = Stage.CLOSING
         if self.stage is Stage.CLOSING and not view.workers:
             self._alone_since = self._alone_since or now
-            if not view.notices or not view.keeper or now >= self._keeper_limit():
+            waits = view.notices > 0 if view.keeper else view.heir
+            if not waits or now >= self._keeper_limit():
                 self._begin_keeper(now)
         if self.stage is Stage.KEEPER_CLOSING and not view.keeper:
             self.stage = Stage.DONE

@@ -46,23 +46,28 @@ class Hands:
         self._holds: dict[int, _Hold] = {}
 
     def spawn(self, seat: Seat, forker: ForkClient) -> Child | None:
-        """Have a child forked for this seat, if its queue has a free slot."""
-        now = time.monotonic_ns()
+        """Have a child forked for this seat, if its queue has a free slot. OSError: nothing has happened."""
+        ledger, now = self._house.ledger, time.monotonic_ns()
+        if (slot := ledger.free_slot(seat)) is None:
+            return None
+        # Whatever the system may refuse is asked for before the ledger names a child.
         with contextlib.ExitStack() as unused:
             stack = StackFile()
             unused.callback(stack.close)
             ours, theirs = Channel.pair()
             unused.callback(ours.close)
             unused.callback(theirs.close)
-            child = self._house.ledger.spawn(seat, now, boot_by=now + self._house.limits.boot)
-            if child is None:
-                return None
+            fds: list[int] = []
+            for fd in (stack.fd, *self._event_fds(slot, seat)):
+                fds.append(os.dup(fd))
+                unused.callback(os.close, fds[-1])
+            wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
             unused.pop_all()
+        child = ledger.spawn(seat, slot, now, boot_by=now + self._house.limits.boot)
         self._limit(child)
         self._house.place(child).reset(generation=child.generation, claim_no=child.claim_no)
-        wire = Wire(ours, selector=self._house.selector, on_event=lambda: self.hear(child))
         self._holds[child.claim_no] = _Hold(wire, stack, forker)
-        forker.fork(self._spec(child), [theirs.detach(), os.dup(stack.fd), *self._event_fds(child)])
+        forker.fork(self._spec(child), [theirs.detach(), *fds])
         return child
 
     def tell(self, child: Child, message: Message) -> None:
@@ -111,11 +116,10 @@ class Hands:
             hold.close()
         self._holds.clear()
 
-    def _event_fds(self, child: Child) -> list[int]:
-        offsets = [child.slot.offset]
-        if child.role == "keeper":
-            offsets += [slot.offset for slot in self._house.ledger.worker_slots()]
-        return [os.dup(self._house.event_fds[offset]) for offset in offsets]
+    def _event_fds(self, slot: Slot, seat: Seat) -> list[int]:
+        """The supervisor's own: of the child's slot and, for the keeper, of everybody it wakes."""
+        slots = [slot, *(self._house.ledger.worker_slots() if seat.role == "keeper" else ())]
+        return [self._house.event_fds[one.offset] for one in slots]
 
     def _limit(self, child: Child) -> None:
         # Workers that started together would otherwise all reach their limits together.

@@ -55,11 +55,12 @@ class Ledger:
         served = {child.seat.queue for child in self.children.values() if child.seat.solo}
         self.suspects_wait = (self.solos.keys() & set(queues)) - served
 
-    def spawn(self, seat: Seat, now: int, *, boot_by: int) -> Child | None:
-        """Put a child on a free slot of the seat's queue, or say that there is none yet."""
-        slot = next((slot for slot in self.slots if not slot.child and _fits(slot, seat)), None)
-        if slot is None:
-            return None
+    def free_slot(self, seat: Seat) -> Slot | None:
+        """A free slot of the seat's queue, if there is one now."""
+        return next((slot for slot in self.slots if not slot.child and _fits(slot, seat)), None)
+
+    def spawn(self, seat: Seat, slot: Slot, now: int, *, boot_by: int) -> Child:
+        """Put a child on a free slot of the seat's queue."""
         if seat.solo:
             self.suspects_wait.discard(seat.queue)
         self._last_claim_no += 1

@@ -164,6 +164,7 @@ class _Run:
             stopping=self._house.drain.stopping,
             may_kill=now >= self._may_kill_at,
             may_fork=self._forkers.serving is not None,
+            keeps_lease=self._teardown.keeps_lease,
         ):
             self._act(action)
         self._tell_keeper()

@@ -40,9 +40,19 @@ class Limits:
 
 
 def next_actions(
-    ledger: Ledger, now: int, *, limits: Limits, stopping: bool, may_kill: bool = True, may_fork: bool = True
+    ledger: Ledger,
+    now: int,
+    *,
+    limits: Limits,
+    stopping: bool,
+    may_kill: bool = True,
+    may_fork: bool = True,
+    keeps_lease: bool = False,
 ) -> list[Action]:
-    """Everything that is to be done now. `may_kill` is off for a round after the loop itself was away."""
+    """Everything that is to be done now. `may_kill` is off for a round after the loop itself was away.
+
+    `keeps_lease`: on the way down the host's lease still has to be held, or ended.
+    """
     actions: list[Action] = []
     if may_kill:
         actions += _ends(ledger, now, limits)
@@ -50,6 +60,9 @@ def next_actions(
         actions += _give_up(ledger)
         actions += _retirements(ledger, now)
         actions += _spawns(ledger, now) if may_fork else ()
+    elif keeps_lease and may_fork:
+        keepers = (seat for seat in ledger.seats if seat.role == "keeper")
+        actions += [Spawn(seat) for seat in keepers if not seat.child and _may_fill(seat, now)]
     return actions
 
 
@@ -179,7 +192,7 @@ def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
     overlapping = {seat.queue for seat in ledger.seats if seat.successor}
     overlapping |= {child.seat.queue for child in ledger.children.values() if child.retiring and not child.seat.solo}
     for seat in ledger.seats:
-        if not seat.wanted or seat.parked or now < seat.retry_at:
+        if not _may_fill(seat, now):
             continue
         if not seat.child:
             yield Spawn(seat)
@@ -187,6 +200,10 @@ def _spawns(ledger: Ledger, now: int) -> Iterator[Spawn]:
             overlapping.add(seat.queue)
             yield Spawn(seat)
     yield from (Spawn(seat) for seat in _missing_solos(ledger) if now >= seat.retry_at)
+
+
+def _may_fill(seat: Seat, now: int) -> bool:
+    return seat.wanted and not seat.parked and now >= seat.retry_at
 
 
 def _missing_solos(ledger: Ledger) -> Iterator[Seat]:

@@ -71,6 +71,15 @@ class Teardown:
         soon = now + (LOOK_NS if is_young else PATIENT_LOOK_NS)
         return min(soon, look or soon)
 
+    @property
+    def keeps_lease(self) -> bool:
+        """Whether the host has a lease that its keeper was not told to end yet."""
+        return self._drain.stopping and self._drain.stage < Stage.KEEPER_CLOSING and self._has_lease
+
+    @property
+    def _has_lease(self) -> bool:
+        return self._house.board[Word.HOST_ID] != 0
+
     def finish(self) -> int:
         """Sum up; returns the exit code."""
         house = self._house
@@ -103,13 +112,16 @@ class Teardown:
         board[Word.PHASE] = max(board[Word.PHASE], Phase.STOP_ACCEPTING)
 
     def _view(self) -> View:
-        workers = self._house.ledger.workers()
+        ledger = self._house.ledger
+        workers = ledger.workers()
+        seat = next(seat for seat in ledger.seats if seat.role == "keeper")
         return View(
             workers=len(workers),
             unstopped=sum(child.booted and child.state is not State.DRAINING for child in workers),
             in_flight=self._house.in_flight(),
-            keeper=self._house.ledger.keeper() is not None,
+            keeper=ledger.keeper() is not None,
             notices=len(self._house.notices),
+            heir=self.keeps_lease and self._house.forking and seat.failures < self._house.limits.max_boot_failures,
         )
 
     def _close_workers(self) -> None:
@@ -121,7 +133,7 @@ class Teardown:
         if keeper := self._house.ledger.keeper():
             keeper.close_sent = True
             self._hands.tell(keeper, Close(self._drain.keeper_close_by()))
-            if not keeper.booted and not self._house.notices:
+            if not keeper.booted and not self._house.notices and not self._has_lease:
                 self._send_away(keeper, time.monotonic_ns())
 
     def _send_away(self, child: Child, now: int) -> None:

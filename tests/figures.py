@@ -24,13 +24,13 @@ class Figures:
         self._record(_PROPERTY, f"{what}: {facts}")
 
     def seconds(self, what: str, took: Sequence[float], *, median: float | None = None, most: float) -> None:
-        """Tell how long it took. All trials together keep the bounds; of a sample, beside other tests, one does."""
+        """Tell how long it took. All trials keep the bounds; of a sample of several, beside other tests, one does."""
         middle, longest = statistics.median(took), max(took)
         self.tell(what, f"{len(took)} times, median {middle:.3f} s, longest {longest:.3f} s")
         if FULL_SCALE:
             assert longest <= most, sorted(took)
             assert median is None or middle <= median, sorted(took)
-        assert min(took) <= most, sorted(took)
+        assert len(took) == 1 or min(took) <= most, sorted(took)
 
 
 def told(reports: Iterable[Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from worker_proc.messages import AnyMessage, Message, decode, encode
 # Larger than any packet: settings and name lists are the big ones.
 PACKET_BYTES: Final = 256 * 1024
 _MAX_FDS: Final = 250
+# The kernel has no room for a message now, or too many descriptors are on their way: as when nobody reads.
+_NO_ROOM: Final = (errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS)
 
 
 class ChannelClosed(Exception):
@@ -54,7 +57,7 @@ class Channel:
         self._sock.settimeout(seconds)
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
-        """Send one message. Raises ChannelClosed when the other end is gone, BlockingIOError when it does not read."""
+        """Send one message. Raises ChannelClosed when the other end is gone, BlockingIOError when there is no room."""
         packet = encode(message)
         try:
             if fds:
@@ -63,6 +66,10 @@ class Channel:
                 self._sock.send(packet)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed from error
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise BlockingIOError(*error.args) from error
+            raise
 
     def receive(self) -> AnyMessage:
         """Receive one message; raises ChannelClosed at end of file."""

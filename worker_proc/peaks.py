@@ -39,11 +39,10 @@ class Peaks:
             run.peak_rss = max(run.peak_rss, rss)
 
 
-def with_peak(settlement: Settlement | None, run: Measured) -> Settlement | None:
-    """Have the error of a run that did not go well tell its peak."""
+def tell_peak(settlement: Settlement | None, run: Measured) -> None:
+    """Write the peak of a run that did not go well into its error."""
     if run.peak_rss and settlement is not None and settlement.error is not None:
         settlement.error["peak_rss_bytes"] = run.peak_rss
-    return settlement
 
 
 def resident_bytes() -> int:

@@ -22,7 +22,7 @@ from worker_proc import copies
 from worker_proc.board import OTHER, Word
 from worker_proc.control import BEAT_NS, Control
 from worker_proc.messages import Cancel
-from worker_proc.peaks import Peaks, with_peak
+from worker_proc.peaks import Peaks, tell_peak
 from worker_proc.run_report import report
 from worker_proc.tally import Tally
 
@@ -150,7 +150,8 @@ class Runs:
             timeout=run.timeout,
         )
         outcome = OUTCOME_LABEL.get(settlement.outcome) if settlement else "lost"
-        keep(with_peak(settlement, run))
+        tell_peak(settlement, run)
+        keep(settlement)
         slot, executing = self._slot, self._executing
         with self._lock:
             del executing[run.token]

@@ -17,14 +17,9 @@ def default_processes(*, proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
     more than one for each 128 MiB.
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = math.ceil(cpu_quota(proc=proc, cgroups=cgroups))
+    quotas = [math.ceil(quota) for quota in cpu_quotas(proc=proc, cgroups=cgroups)]
     room = [limit // _LEAST_MEMORY for limit in memory_limits(proc=proc, cgroups=cgroups)]
-    return max(1, min(cpus, quota, _MOST_PROCESSES, *room))
-
-
-def cpu_quota(*, proc: Path, cgroups: Path) -> float:
-    """Return the smallest CPU quota of this process's control groups (v2 or v1), in CPUs, or the number of CPUs."""
-    return min([float(os.cpu_count() or 1), *cpu_quotas(proc=proc, cgroups=cgroups)])
+    return max(1, min(cpus, *quotas, _MOST_PROCESSES, *room))
 
 
 def usable_directory(candidates: list[Path]) -> Path:

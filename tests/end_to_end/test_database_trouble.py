@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +10,7 @@ import pytest
 from tests.processes import Supervisor, running
 from tests.proxy import Proxy
 from tests.side_table import Database
-from tests.support import FULL_SCALE, HANGS_S, fastest, until
-
-OUTAGE = 60.0 if FULL_SCALE else 6.0
+from tests.support import fastest, until
 
 
 @pytest.fixture
@@ -43,30 +40,6 @@ def test_a_drain_under_a_blackhole_is_on_time(tmp_path: Path, db: Database, prox
         return took
 
     fastest(drain, below=4 + 2, tries=3)
-
-
-def test_an_outage_with_jobs_running(tmp_path: Path, db: Database, proxy: Proxy) -> None:
-    with running(tmp_path, proxy.url, {"STOKER_QUEUES": "default=2", "TEST_SIDE_TABLE": db.url}) as supervisor:
-        host = db.one("select id from stoker.hosts")
-        short, long = db.enqueue("held", times=2)
-        for job in (short, long):
-            db.until_effect(job)
-        workers = {process.pid for process in supervisor.processes("stoker: worker")}
-        proxy.refuse()
-        refused = time.monotonic()
-        until(lambda: supervisor.health("/readyz")[0] == 503)
-        db.release(short)
-        db.until_effect(short, "end")
-        until(lambda: time.monotonic() - refused > OUTAGE, within=OUTAGE + HANGS_S)
-        proxy.heal()
-        supervisor.ready()
-        db.until_state(short, "done")
-        db.release(long)
-        for job in (short, long):
-            view = db.until_state(job, "done")
-            assert (view.attempt, db.effects("start")[job]) == (1, 1)
-        assert {process.pid for process in supervisor.processes("stoker: worker")} == workers
-        assert db.one("select id from stoker.hosts") == host
 
 
 def test_terminated_backends_come_back(tmp_path: Path, db: Database) -> None:

@@ -1,6 +1,7 @@
 """What a SIGTERM does to the work in hand: finished, unwound or killed, never lost and never counted."""
 
 import math
+import os
 import signal
 import time
 from pathlib import Path
@@ -41,6 +42,21 @@ def test_a_job_that_ends_within_the_grace_is_done_once(tmp_path: Path, db: Datab
         assert time.monotonic() - released < 15
     assert (db.state(job), db.job(job).attempt) == ("done", 1)
     assert db.effects("start")[job] == db.effects("end")[job] == 1
+
+
+def test_a_manual_stop_outlives_its_keeper(tmp_path: Path, db: Database) -> None:
+    """It may take hours, and without a keeper other hosts would judge this one dead in seconds."""
+    with running(tmp_path, db.url) as supervisor:
+        (job,) = db.enqueue("held")
+        db.until_effect(job)
+        supervisor.send(signal.SIGQUIT)
+        until(lambda: supervisor.events("drain.started"))
+        os.kill(supervisor.worker_pid("stoker: keeper"), signal.SIGKILL)
+        until(lambda: len(supervisor.events("keeper.ready")) == 2)
+        db.release(job)
+        assert supervisor.wait() == 0
+    assert (db.state(job), db.job(job).attempt, db.effects("start")[job]) == ("done", 1, 1)
+    assert db.one("select count(*) from stoker.hosts") == 0
 
 
 def test_plain_long_jobs_are_unwound_and_handed_back(tmp_path: Path, db: Database) -> None:

@@ -31,6 +31,7 @@ def test_a_frozen_host_is_taken_over_and_writes_nothing_afterwards(tmp_path: Pat
             view = db.until_state(job, "done")
             assert (view.attempt, view.lost) == (1, 1)
             assert db.effects("end")[job] == 1
+            assert len(first.events("run.lease_lost")) <= 1, "it is said once"
             first.ready()
             second.ready()
 

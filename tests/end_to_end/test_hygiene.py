@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.processes import Supervisor, running
 from tests.side_table import Database
@@ -65,6 +66,36 @@ def test_warnings_are_errors(tmp_path: Path, db: Database) -> None:
         until(lambda: len(supervisor.events("worker.ready")) == 3)
         assert supervisor.stop()[0] == 0
         assert "Warning" not in supervisor.log
+    finally:
+        supervisor.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
+def test_as_process_1_it_reaps_and_leaves_nothing(tmp_path: Path, db: Database) -> None:
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    before = _shared_memory()
+    supervisor = Supervisor(tmp_path, db.url).start((*namespace, sys.executable, "-m", "supervisor"))
+    try:
+        supervisor.ready()
+        (first,) = psutil.Process(supervisor.pid).children()
+        jobs = db.enqueue("forks_a_daemon", times=5)
+        db.until_all_done(jobs)
+        assert len(supervisor.processes("sleep 60")) == 5
+        held = len(descriptors(first.pid))
+        os.kill(supervisor.worker_pid(), signal.SIGKILL)
+        until(lambda: len(supervisor.events("worker.ready")) == 2)
+        until(lambda: not supervisor.processes("sleep 60"))
+        until(lambda: not [one for one in first.children(recursive=True) if one.status() == psutil.STATUS_ZOMBIE])
+        until(lambda: len(descriptors(first.pid)) <= held)
+        first.terminate()
+        assert supervisor.wait() == 0
+        until(lambda: not supervisor.processes())
+        until(lambda: _shared_memory() <= before)
+        assert list((tmp_path / "run").iterdir()) == []
+        assert "Traceback" not in supervisor.log
+    except BaseException:
+        print(supervisor.log)
+        raise
     finally:
         supervisor.end()
 

@@ -4,13 +4,15 @@ import json
 import sys
 from pathlib import Path
 
+from tests.memory_group import memory_group
 from tests.processes import Supervisor, running
 from tests.side_table import Database
-from tests.support import until
+from tests.support import scaled, until
 
 MIB = 1 << 20
 LIMIT = 200 * MIB
 APP = {"STOKER_APP": "tests.memory_jobs"}
+CONTAINER = 500 * MIB
 TOML = f"[queues.default]\nprocesses = 2\nkill_rss = {LIMIT}\n"
 
 
@@ -49,6 +51,34 @@ def test_a_run_that_fails_in_a_living_worker_tells_its_peak(tmp_path: Path, db: 
         until(lambda: db.one("select clock_timestamp() - max(at) > interval '4 s' from effects"))
         go.touch()
         assert db.until_state(late, "dead").error["peak_rss_bytes"] > 64 * MIB
+
+
+def test_the_kernels_own_kill(tmp_path: Path, db: Database) -> None:
+    with memory_group(CONTAINER) as group:
+        supervisor = Supervisor(tmp_path, db.url, **APP, STOKER_QUEUES="default=2")
+        join = f'echo $$ > "{group}/cgroup.procs" && exec "$@"'
+        try:
+            supervisor.start(("sh", "-c", join, "sh", sys.executable, "-m", "supervisor")).ready()
+            (neighbour,) = db.enqueue("held")
+            db.until_effect(neighbour)
+            kills = scaled(1, 3)
+            (eater,) = db.enqueue("eats", max_attempts=kills)
+            view = db.until_state(eater, "dead")
+            assert (view.crashes, db.effects("start")[eater]) == (kills, kills)
+            errors = [attempt["error"] for attempt in view.attempts]
+            assert [(error["type"], error["oom"], error["signal_name"]) for error in errors] == [
+                ("OutOfMemory", True, "SIGKILL")
+            ] * kills
+            assert all(error["peak_rss_bytes"] > CONTAINER / 2 for error in errors)
+            db.release(neighbour)
+            assert db.until_state(neighbour, "done").attempt == 1
+            supervisor.ready()
+            assert supervisor.stop()[0] == 0
+        except BaseException:
+            print(supervisor.log)
+            raise
+        finally:
+            supervisor.end()
 
 
 def test_a_kill_of_the_kernel_is_told_as_one_and_another_one_is_not(tmp_path: Path, db: Database) -> None:

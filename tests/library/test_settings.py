@@ -388,18 +388,18 @@ def cgroup(root: Path, files: Mapping[str, str], membership: str) -> dict[str, P
             0.25,
         ),
         ({"cpu/cpu.cfs_quota_us": "25000\n", "cpu/cpu.cfs_period_us": "100000\n"}, "3:cpu:/docker/elsewhere\n", 0.25),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, "3:cpu:/\n", os.cpu_count()),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, "3:cpu:/\n", None),
         ({"cpu.max": "100000 100000\n"}, "0::/../..\n", 1),
-        ({"cpu.max": "nonsense"}, "nonsense", os.cpu_count()),
-        ({}, "", os.cpu_count()),
+        ({"cpu.max": "nonsense"}, "nonsense", None),
+        ({}, "", None),
     ],
 )
 def test_the_cpu_quota_of_a_container_counts(
-    tmp_path: Path, files: Mapping[str, str], membership: str, quota: float
+    tmp_path: Path, files: Mapping[str, str], membership: str, quota: float | None
 ) -> None:
     paths = cgroup(tmp_path, files, membership)
-    assert machine.cpu_quota(**paths) == min(quota, os.cpu_count() or 1)
-    assert 1 <= settings.default_processes(**paths) <= max(1, min(8, round(quota + 0.5)))
+    assert min(cgroups.cpu_quotas(**paths), default=None) == quota
+    assert 1 <= settings.default_processes(**paths) <= max(1, min(8, round((quota or 8) + 0.5)))
 
 
 MIB = 2**20

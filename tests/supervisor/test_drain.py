@@ -103,6 +103,18 @@ def test_without_a_keeper_nobody_waits_for_it() -> None:
     assert drain.advance(S, view(workers=0, notices=3, keeper=False)) is Stage.DONE
 
 
+def test_a_keeper_that_is_to_come_is_waited_for() -> None:
+    drain = Drain(grace_s=2)
+    drain.request(Request.TERMINATE, "SIGTERM", 0)
+    assert drain.advance(S, view(workers=0, keeper=False, heir=True)) is Stage.CLOSING
+    assert drain.advance(S, view(workers=0, keeper=True)) is Stage.KEEPER_CLOSING
+    assert drain.advance(S, NOBODY) is Stage.DONE
+    late = Drain(grace_s=2)
+    late.request(Request.TERMINATE, "SIGTERM", 0)
+    assert late.advance(2 * S, view(workers=0, keeper=False, heir=True)) is Stage.CLOSING
+    assert late.advance(4 * S, view(workers=0, keeper=False, heir=True)) is Stage.DONE
+
+
 @given(grace=st.floats(0.5, 100), at=st.integers(1, 10**12))
 def test_whatever_the_grace_closing_comes_before_killing(grace: float, at: int) -> None:
     drain = Drain(grace_s=grace)

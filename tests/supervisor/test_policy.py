@@ -37,9 +37,10 @@ class House:
         return born
 
     def spawn(self, seat: Seat) -> Child | None:
-        child = self.ledger.spawn(seat, self.now, boot_by=self.now + LIMITS.boot)
-        if child:
-            child.pid = 1000 + child.claim_no
+        if (slot := self.ledger.free_slot(seat)) is None:
+            return None
+        child = self.ledger.spawn(seat, slot, self.now, boot_by=self.now + LIMITS.boot)
+        child.pid = 1000 + child.claim_no
         return child
 
     def ready(self, child: Child) -> Child | None:
@@ -156,6 +157,18 @@ def test_a_keeper_that_worked_is_never_parked_and_one_that_never_did_ends_it_all
         if child := keeper.child or house.spawn(keeper):
             house.die(child)
     assert not keeper.parked
+
+
+def test_on_the_way_down_only_a_keeper_is_replaced_and_only_for_the_lease() -> None:
+    house = House(default=(2, 1))
+    for child in house.fill():
+        house.die(child)
+    assert house.actions(stopping=True) == []
+    assert house.actions(stopping=True, keeps_lease=True, may_fork=False) == []
+    keeper = house.seat("")
+    assert house.actions(stopping=True, keeps_lease=True) == [Spawn(keeper)]
+    house.spawn(keeper)
+    assert house.actions(stopping=True, keeps_lease=True) == []
 
 
 def test_giving_up_needs_every_worker_seat_parked() -> None:

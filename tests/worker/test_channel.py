@@ -1,7 +1,10 @@
 """Control channels: whole messages, descriptors beside them, and an end that is noticed."""
 
+import errno
 import os
+import socket
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -45,6 +48,18 @@ def test_descriptors_arrive_close_on_exec(pair: Pair) -> None:
     assert os.read(reader, 1) == b"x"
     for fd in (reader, writer, *fds):
         os.close(fd)
+
+
+@pytest.mark.parametrize("number", [errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS])
+def test_a_kernel_without_room_is_like_a_reader_that_is_busy(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket, "send_fds", refuse)
+    with pytest.raises(BlockingIOError):
+        pair[0].send(Ready(), [0])
 
 
 def test_a_large_message_is_one_packet(pair: Pair) -> None:

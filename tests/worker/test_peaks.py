@@ -8,7 +8,7 @@ import pytest
 
 from stoker.drivers.base import Settlement
 from worker_proc import peaks
-from worker_proc.peaks import EVERY_NS, Peaks, resident_bytes, with_peak
+from worker_proc.peaks import EVERY_NS, Peaks, resident_bytes, tell_peak
 
 
 def measured() -> Any:
@@ -34,15 +34,15 @@ def test_the_highest_sample_counts_for_every_run_that_executes(monkeypatch: pyte
 )
 def test_a_run_without_a_sample_tells_none(error: dict[str, Any], peak: int, told: dict[str, Any]) -> None:
     settlement = Settlement(job_id=1, run_no=1, outcome="retried", error=error)
-    assert with_peak(settlement, SimpleNamespace(peak_rss=peak)) is settlement
+    tell_peak(settlement, SimpleNamespace(peak_rss=peak))
     assert settlement.error == told
 
 
 def test_a_run_that_went_well_or_is_not_ours_has_no_error() -> None:
     done = Settlement(job_id=1, run_no=1, outcome="completed")
-    assert with_peak(done, SimpleNamespace(peak_rss=7)) is done
+    tell_peak(done, SimpleNamespace(peak_rss=7))
     assert done.error is None
-    assert with_peak(None, SimpleNamespace(peak_rss=7)) is None
+    tell_peak(None, SimpleNamespace(peak_rss=7))
 
 
 def test_it_is_the_memory_others_see() -> None:
