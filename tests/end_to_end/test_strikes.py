@@ -1,5 +1,6 @@
 """TERM and KILL at random moments of a reload and of recycling: always out, and nobody is left."""
 
+import itertools
 import random
 import signal
 import time
@@ -9,13 +10,13 @@ import pytest
 
 from tests.processes import running
 from tests.side_table import Database
-from tests.support import SOON_S, scaled, until
+from tests.support import FULL_SCALE, SOON_S, scaled, until
 
 RECYCLING = "[queues.default]\nprocesses = 2\nmax_jobs = 1\njitter = 0.0\n"
+CELLS = tuple(itertools.product(("reload", "recycle"), (signal.SIGTERM, signal.SIGKILL)))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("moment", ["reload", "recycle"])
+@pytest.mark.parametrize(("moment", "number"), CELLS if FULL_SCALE else CELLS[::3])
 def test_at_any_moment(tmp_path: Path, db: Database, moment: str, number: signal.Signals) -> None:
     (tmp_path / "stoker.toml").write_text(RECYCLING if moment == "recycle" else "")
     queues = "default" if moment == "recycle" else "default=2"
