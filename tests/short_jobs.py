@@ -14,12 +14,19 @@ from stoker import Ctx, Retry, job, on_start
 from stoker.errors import JobDuplicate, JobNotCancellable, JobNotFound, JobNotRetryable
 from stoker.settings import load
 from tests import effects
-from worker_proc import batching
+from worker_proc import batching, clerk
 
 # What a busy machine adds to a run must not make these names long ones.
 batching.SHORT_S = batching.TARGET_S  # type: ignore[misc]
+# How many times longer than usual a row lock lives before it becomes a lease, for tests of what a lock is.
+_PATIENCE = int(os.environ.get("TEST_PATIENCE", "1"))
+if _PATIENCE > 1:
+    batching.SHORT_S *= _PATIENCE  # type: ignore[misc]
+    clerk.OLD_NS *= _PATIENCE  # type: ignore[misc]
+    _usual = batching.Batching.patience
+    batching.Batching.patience = lambda self, name: _PATIENCE * _usual(self, name)  # type: ignore[method-assign]
 # Whoever waits for a lock is told so before a row lock would have become a lease.
-_IMPATIENT = "set lock_timeout = '10ms'; set statement_timeout = '5s'"
+_IMPATIENT = f"set lock_timeout = '{10 * _PATIENCE}ms'; set statement_timeout = '5s'"
 _GENTLE = Retry(attempts=20, base=0.05, jitter=False)
 _connection: list[psycopg.Connection[Any]] = []
 

@@ -101,9 +101,16 @@ class Stage:
 
 
 @contextmanager
-def staged(directory: Path, db: Database, *, workers: int = 1, warm: bool = True, **env: str) -> Iterator[Stage]:
-    """A stage that is ready, its workers knowing by experience that the jobs are short."""
+def staged(
+    directory: Path, db: Database, *, workers: int = 1, warm: bool = True, patient: bool = False, **env: str
+) -> Iterator[Stage]:
+    """A stage that is ready, its workers knowing by experience that the jobs are short.
+
+    `patient`: a row lock becomes a lease ten times later than usual, on a machine that is ten times slower.
+    """
     effects = Effects(directory)
+    if patient:
+        env["TEST_PATIENCE"] = "10"
     env = {"STOKER_APP": "tests.short_jobs", "STOKER_QUEUES": f"default={workers}", **effects.env, **env}
     with running(directory, env.pop("url", db.url), env) as supervisor:
         stage = Stage(supervisor, db, effects, workers=workers)

@@ -69,5 +69,6 @@ def check_good_ones_run(stage: Stage, name: str) -> None:
     good = stage.put(*[{}] * 20, name=name)
     stage.db.until_all_done(good)
     assert stage.column("select attempt, crashes from stoker.finished where id = any(%s)", good) == {(1, 0)}
-    assert stage.db.one("select count(*) from stoker.suspects") == 0
+    # A death may be noted when its job has ended elsewhere: then the keeper only takes the note away.
+    until(lambda: stage.db.one("select count(*) from stoker.suspects") == 0)
     stage.supervisor.ready()

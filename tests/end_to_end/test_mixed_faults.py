@@ -13,7 +13,7 @@ from tests.effects import Effect
 from tests.end_to_end.short_stage import Stage, staged
 from tests.processes import Supervisor, running
 from tests.side_table import Database
-from tests.support import HANGS_S, scaled
+from tests.support import HANGS_S, scaled, until
 
 WORKERS = 4
 COUNT = scaled(3_000, 100_000)
@@ -39,7 +39,8 @@ def test_every_job_ends_as_it_should_and_nobody_is_blamed_for_another(tmp_path: 
             payloads |= zip(stage.put(*batch), batch, strict=True)
             killed = kill_workers([stage.supervisor, twin], stage)
             stage.until_none_is_left()
-        assert db.one("select count(*) from stoker.suspects") == 0
+        # A death may be noted when its job has ended elsewhere: then a keeper only takes the note away.
+        until(lambda: db.one("select count(*) from stoker.suspects") == 0)
         for supervisor in (stage.supervisor, twin):
             supervisor.ready()
             assert supervisor.stop()[0] == 0

@@ -18,7 +18,8 @@ def running_stage(worker_database: str, tmp_path_factory: pytest.TempPathFactory
     """One supervisor with two workers for all tests that leave it in good health."""
     with closing(Database(worker_database)) as db:
         db.conn.execute("truncate stoker.jobs, stoker.finished, stoker.attempts, stoker.cancels, stoker.hosts")
-        with staged(tmp_path_factory.mktemp("stage"), db, workers=2, STOKER_KILL_AFTER="1s") as stage:
+        directory = tmp_path_factory.mktemp("stage")
+        with staged(directory, db, workers=2, patient=True, STOKER_KILL_AFTER="1s") as stage:
             yield stage
 
 

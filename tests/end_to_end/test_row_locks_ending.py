@@ -30,7 +30,7 @@ class TestDying:
     def test_attempts_are_exact_and_neighbours_are_not_blamed(
         self, tmp_path: Path, db: Database, count: int, by: str
     ) -> None:
-        with staged(tmp_path, db, workers=count) as stage:
+        with staged(tmp_path, db, workers=count, patient=True) as stage:
             for _ in range(scaled(1, 30)):
                 ids = stage.put_locked(
                     *[{}] * 15, {"do": "die", "by": by}, *[{}] * 15, of=15, undo=lambda one: db.until_state(one, "dead")
@@ -49,7 +49,8 @@ class TestDying:
                 assert view.error["code"] == "STOKER_WORKER_CRASHED"
                 assert (view.error["signal"], view.error["exit_code"]) == ((9, None) if by == "signal" else (None, 9))
                 assert stage.effects.said(killer)["locked"] >= 1
-                assert all(1 <= starts[one] <= 1 + count for one in neighbours), starts
+                # Once more for each process that died with its ending unwritten.
+                assert all(1 <= starts[one] <= 1 + len(deaths) for one in neighbours), starts
                 assert stage.column("select attempt, crashes from stoker.finished where id = any(%s)", neighbours) == {
                     (1, 0)
                 }
@@ -58,7 +59,7 @@ class TestDying:
                 stage.warm()
 
     def test_one_crash_is_written_and_the_next_run_is_alone(self, tmp_path: Path, db: Database) -> None:
-        with staged(tmp_path, db) as stage:
+        with staged(tmp_path, db, patient=True) as stage:
             for _ in range(scaled(2, 30)):
                 (job,) = stage.put_locked({"do": "die", "attempts": 1}, undo=lambda one: db.until_state(one, "done"))
                 view = db.until_state(job, "done")
@@ -66,24 +67,30 @@ class TestDying:
                 assert [one["error"]["signal"] for one in view.attempts] == [9] * view.crashes
 
     def test_what_the_job_left_behind_does_not_keep_its_lock(self, tmp_path: Path, db: Database) -> None:
-        with staged(tmp_path, db) as stage:
+        with staged(tmp_path, db, patient=True) as stage:
             batch = {"do": "leave_a_daemon"}, {"do": "die", "attempts": 1}, {}
             before, job, behind = stage.put_locked(*batch, of=1, undo=lambda one: db.until_state(one, "done"))
             db.until_all_done([before, job, behind])
             check_one_death_or_two(stage, job)
 
     def test_what_it_was_not_running_is_free_at_once(self, tmp_path: Path, db: Database) -> None:
-        with staged(tmp_path, db, workers=2) as stage:
+        def is_killed() -> bool:
             holder, *behind = stage.put_locked(
-                {"do": "gil", "s": 3, "attempts": 1}, *[{}] * 20, undo=lambda one: db.until_state(one, "done")
+                {"do": "gil", "s": 2, "attempts": 1}, *[{}] * 20, undo=lambda one: db.until_state(one, "done")
             )
             os.kill(stage.effects.pids(holder)[0], signal.SIGKILL)
             view = db.until_state(holder, "done")
             db.until_all_done(behind)
             # The other worker may have started it before the death was noted; then that run was the first to end.
             assert (view.crashes, view.attempt) in ((1, 2), (0, 1))
-            assert stage.effects.times("start")[holder] == 2
             assert stage.column("select crashes from stoker.finished where id = any(%s)", behind) == {0}
+            runs = stage.effects.times("start")[holder]
+            assert 1 + view.crashes <= runs <= 2
+            return runs == 2
+
+        with staged(tmp_path, db, workers=2, patient=True) as stage:
+            # It may be over before the kill comes.
+            until(is_killed)
 
 
 def check_one_death_or_two(stage: Stage, job: int) -> None:
