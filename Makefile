@@ -28,7 +28,7 @@ run-worker: $(READY) ## start the supervisor on embedded PostgreSQL with the exa
 	@exec $(BIN)/stoker run --app examples.app --queue default=2 --queue io=1x50
 
 test: $(READY) ## run the tests (in parallel; each worker has its own database)
-	$(BIN)/python -m pytest -n $(XDIST)
+	$(BIN)/python -m pytest -n $(XDIST) --dist loadgroup
 
 check: $(READY) ## lint, formatting and strict types
 	$(BIN)/ruff check .

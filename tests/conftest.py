@@ -14,6 +14,7 @@ import pytest
 from stoker import embedded
 from stoker.database import connect
 from stoker.migrate import migrate
+from tests import order
 from tests.figures import Figures, told
 from tests.side_table import EFFECTS, Database
 from tests.support import FULL_SCALE, scaled
@@ -47,6 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")
         Path(os.environ[_ROOT]).chmod(0o755)
         config.add_cleanup(_remove_server)
+
+
+# Before xdist looks which tests belong together.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order.arrange(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -24,9 +24,10 @@ def test_it_plays_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
     # Not below pytest's folder: as root, PostgreSQL's user could not enter it.
     with tempfile.TemporaryDirectory(prefix="demo-") as temporary:
         Path(temporary).chmod(0o755)
+        env = {**os.environ, "TMPDIR": temporary, "STOKER_PG_OPTIONS": "fsync=off"}
         played = subprocess.run(
-            [sys.executable, "-m", "examples.demo", str(scaled(300, 3000))],
-            cwd=ROOT, env={**os.environ, "TMPDIR": temporary}, capture_output=True, text=True, timeout=300,
+            [sys.executable, "-m", "examples.demo", str(scaled(200, 3000))],
+            cwd=ROOT, env=env, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert played.returncode == 0, played.stdout + played.stderr
         assert list(Path(temporary).iterdir()) == []

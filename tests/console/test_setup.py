@@ -51,6 +51,7 @@ def pg_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = Path(tempfile.mkdtemp(prefix="stoker-console-"))
     root.chmod(0o755)
     monkeypatch.setenv("STOKER_PG_ROOT", str(root))
+    monkeypatch.setenv("STOKER_PG_OPTIONS", "fsync=off")
     yield root
     embedded.wait_until_stopped(root)
     shutil.rmtree(root)

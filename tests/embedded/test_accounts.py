@@ -26,7 +26,7 @@ NO_FSYNC = {"fsync": "off"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nobody() -> dict[str, Any]:
     """Arguments that start a process of an ordinary user, with a Python in its reach (ours may be below /root)."""
     uid = pwd.getpwnam("nobody").pw_uid
