@@ -41,6 +41,7 @@ class Upkeep:
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._started = False
+        self._is_lost = False
         duties: list[Duty] = [
             Days(self._link, keep=settings.retention, sleep=self._stop.wait),
             Sampling(self._link, queues=settings.queues, publish=self._publish_queues),
@@ -95,13 +96,24 @@ class Upkeep:
                 if (pause := self._link.retry_in) > 0:
                     return pause
                 self._link.open()
+                self._back()
             self._rota.run_due()
         except LinkDown as error:
-            if not self._stop.is_set():
-                log.warning("database.connection_lost", connection="work", error=str(error))
+            self._lost(error)
             self._link.drop()
             return max(self._link.retry_in, 0.1)
         return min(max(0.0, self._rota.next_due() - time.monotonic()), 1.0)
+
+    def _lost(self, error: LinkDown) -> None:
+        """Said once, and not of every attempt to connect again."""
+        if not self._is_lost and not self._stop.is_set():
+            self._is_lost = True
+            log.warning("database.connection_lost", connection="work", error=str(error))
+
+    def _back(self) -> None:
+        if self._is_lost:
+            self._is_lost = False
+            log.event("database.connected", connection="work")
 
 
 def _set_timeouts(conn: Connection) -> None:
