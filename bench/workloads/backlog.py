@@ -24,7 +24,8 @@ def measure(rig: Rig) -> list[Reading]:
 def _measure(rig: Rig, big: Rig, at: int) -> Reading:
     ready, finished = rig.scale.backlogs[at]
     _grow(big, at)
-    load = Load(jobs=rig.scale.backlog_jobs)
+    # Kept, like the history: with another retention the keeper would be busy removing that.
+    load = Load(jobs=rig.scale.backlog_jobs, kept=True)
     ours, empty = alternate(
         rig.scale.rounds, product=lambda: _behind_others(big, load), floor=lambda: product(rig, load).rate
     )
