@@ -20,7 +20,7 @@ from stoker.drivers.postgres import AsyncPostgresDriver, PostgresDriver
 from stoker.errors import JobDuplicate
 from stoker.sql import statement
 from tests.side_table import Database
-from tests.support import until
+from tests.support import HANGS_S, until
 
 
 @pytest.fixture
@@ -158,9 +158,9 @@ def test_a_duplicate_leaves_the_transaction_usable(db: Database, others: int) ->
 def heard(listener: psycopg.Connection) -> list[tuple[str, str]]:
     """What was said so far: a later word of ours comes last."""
     listener.execute("notify stoker_ready, 'the end'")
-    said = [(note.channel, note.payload) for note in listener.notifies(timeout=5, stop_after=1)]
+    said = [(note.channel, note.payload) for note in listener.notifies(timeout=HANGS_S, stop_after=1)]
     while said[-1][1] != "the end":
-        said += [(note.channel, note.payload) for note in listener.notifies(timeout=5, stop_after=1)]
+        said += [(note.channel, note.payload) for note in listener.notifies(timeout=HANGS_S, stop_after=1)]
     return said[:-1]
 
 
