@@ -1,5 +1,6 @@
 """One PostgreSQL for the whole run, one database per xdist worker, emptied before every test that uses it."""
 
+import compileall
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("stoker")
 
+_HOME = Path(__file__).parents[1]
 _ROOT = "TEST_PG_ROOT"
 # Of a process that the test before killed: what it had sent last may be executed even now.
 _LEFT_BEHIND = """
@@ -48,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")
         Path(os.environ[_ROOT]).chmod(0o755)
         config.add_cleanup(_remove_server)
+        _compile()
 
 
 # Before xdist looks which tests belong together.
@@ -69,6 +72,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def figures(record_property: Callable[[str, object], None]) -> Figures:
     """Where a test tells what it measured."""
     return Figures(record_property)
+
+
+def _compile() -> None:
+    """Where no bytecode may be written, each of the many processes that tests start would compile everything anew."""
+    for package in ("stoker", "supervisor", "worker_proc", "examples", "bench"):
+        compileall.compile_dir(_HOME / package, quiet=2)
+    compileall.compile_dir(_HOME / "tests", maxlevels=0, quiet=2)
 
 
 def _remove_server() -> None:

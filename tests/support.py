@@ -13,6 +13,8 @@ FULL_SCALE = os.environ.get("STOKER_TEST_SCALE") == "full"
 
 # Long enough for anything that happens at all, on a machine that has other things to do.
 HANGS_S = 60.0
+# From look to look, while it is young and when it has been waited for.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.05
 # Much sooner than by a drain that waits for its deadline of 25 s or more, later than any stall of the machine.
 SOON_S = 20.0
 
@@ -27,7 +29,8 @@ def until(fact: Callable[[], T], *, within: float = HANGS_S) -> T:
     while not (seen := fact()):
         if (passed := time.monotonic() - began) >= within:
             raise AssertionError(failure(fact, seen, f"{within:g} s ({looks} looks in {passed:.1f} s)"))
-        time.sleep(0.01)
+        # Who waits must not take the processor from what is waited for: many looks are dear.
+        time.sleep(min(_FIRST_PAUSE_S + passed / 50, _LONGEST_PAUSE_S))
         looks += 1
     return seen
 
