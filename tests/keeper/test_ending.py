@@ -171,5 +171,6 @@ def test_nothing_stays_open(host: Host) -> None:
     boot.until_said(Ready)
     boot.turn_for(0.3)
     close(boot, within=60)
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
-    assert threading.active_count() == threads
+    # What other tests left may end meanwhile.
+    assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
+    assert threading.active_count() <= threads

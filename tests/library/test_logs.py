@@ -363,7 +363,7 @@ def test_logging_opens_nothing_that_stays_open() -> None:
     outlet = Outlet(fd=writer)
     for _ in range(50):
         outlet.write(b"line\n")
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
     os.close(reader)
     os.close(writer)
 

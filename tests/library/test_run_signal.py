@@ -10,7 +10,7 @@ import pytest
 
 from stoker import Aborted, RunSignal
 from stoker.run_signal import Reason, strongest
-from tests.support import until
+from tests.support import HANGS_S, until
 
 
 def test_a_fresh_signal_is_silent() -> None:
@@ -113,12 +113,12 @@ def test_coroutines_wait_without_a_thread() -> None:
         await asyncio.sleep(0)
         threads = threading.active_count()
         threading.Timer(0.01, signal.abort, ["drain"]).start()
-        return await asyncio.wait_for(waiting, 5), threads
+        return await asyncio.wait_for(waiting, HANGS_S), threads
 
     before = threading.active_count()
     told, during = asyncio.run(scenario())
-    assert told and during == before
-    until(lambda: threading.active_count() == before)
+    assert told and during <= before
+    until(lambda: threading.active_count() <= before)
 
 
 def test_coroutines_wait_no_longer_than_asked() -> None:
