@@ -191,8 +191,8 @@ def test_a_fork_that_fails_is_tried_again_and_harms_nobody(start: Start) -> None
     running = start(queues=["good=2"]).ready()
     server = running.events("app.imported")[0]["pid"]
     limits = resource.prlimit(server, resource.RLIMIT_NOFILE)
-    # It keeps what it has, and gets nothing more.
-    resource.prlimit(server, resource.RLIMIT_NOFILE, (1, limits[1]))
+    # It keeps what it has and gets nothing more; so many it polls: its channel and three children.
+    resource.prlimit(server, resource.RLIMIT_NOFILE, (4, limits[1]))
     first, second = running.facts("boot", role="worker")
     os.kill(first["pid"], signal.SIGKILL)
     running.wait_for("child.not_forked")
