@@ -170,6 +170,17 @@ def running(directory: Path, database_url: str, env: Mapping[str, str] | None = 
     until(lambda: not supervisor.processes())
 
 
+def zombies_below(pid: int) -> list[int]:
+    """Descendants of a process that have ended and that nobody has reaped."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        # It may be reaped between two looks.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if child.status() == psutil.STATUS_ZOMBIE:
+                found.append(child.pid)
+    return found
+
+
 def handles(pid: int, number: int) -> bool:
     """Whether a process has a handler of its own for a signal: what ran before that was nothing of ours."""
     (mask,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)

@@ -4,9 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
-
-from tests.processes import running
+from tests.processes import running, zombies_below
 from tests.side_table import Database
 from tests.support import fastest, until
 
@@ -57,12 +55,7 @@ def test_a_daemon_of_a_job_goes_with_its_worker(tmp_path: Path, db: Database) ->
         until(lambda: len(supervisor.processes("sleep 60")) == 1)
         os.kill(supervisor.worker_pid(), signal.SIGKILL)
         until(lambda: not supervisor.processes("sleep 60"))
-        until(lambda: not _zombies(supervisor.pid))
-
-
-def _zombies(pid: int) -> list[psutil.Process]:
-    children = psutil.Process(pid).children(recursive=True)
-    return [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
+        until(lambda: not zombies_below(supervisor.pid))
 
 
 def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database) -> None:
@@ -82,7 +75,7 @@ def test_nothing_survives_the_supervisor(tmp_path: Path, db: Database) -> None:
             return supervisor.seconds_until_gone()
 
     seconds_survived()
-    fastest(seconds_survived, below=5, tries=3)
+    fastest(seconds_survived, below=5)
 
 
 def test_a_killed_keeper_is_replaced_and_the_host_keeps_its_name(tmp_path: Path, db: Database) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes import Supervisor, running
+from tests.processes import Supervisor, running, zombies_below
 from tests.side_table import Database
 from tests.supervisor.harness import descriptors
 from tests.support import scaled, until
@@ -85,7 +85,7 @@ def test_as_process_1_it_reaps_and_leaves_nothing(tmp_path: Path, db: Database) 
         os.kill(supervisor.worker_pid(), signal.SIGKILL)
         until(lambda: len(supervisor.events("worker.ready")) == 2)
         until(lambda: not supervisor.processes("sleep 60"))
-        until(lambda: not [one for one in first.children(recursive=True) if one.status() == psutil.STATUS_ZOMBIE])
+        until(lambda: not zombies_below(first.pid))
         until(lambda: len(descriptors(first.pid)) <= held)
         first.terminate()
         assert supervisor.wait() == 0
