@@ -4,6 +4,7 @@ import compileall
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    # What one process of this run has compiled, the others need not: with all assertions that is most of a start.
+    sys.dont_write_bytecode = False
     if _ROOT not in os.environ:
         # Not below pytest's own folder: as root, the server's user could not reach it there.
         os.environ[_ROOT] = tempfile.mkdtemp(prefix="stoker-tests-")
