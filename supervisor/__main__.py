@@ -4,8 +4,11 @@ import os
 import signal
 
 # Until the loop hears signals there is nothing to drain: end at once. As PID 1 the kernel would swallow them.
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+for number in ENDINGS:
     signal.signal(number, lambda *_: os._exit(0))
+# `stoker run` has blocked them.
+signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
 # A hang-up means nothing yet, but that nohup wants it ignored must still be seen later.
 if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)

@@ -73,6 +73,10 @@ class Supervisor:
         until(lambda: self.alive() and self.health("/readyz")[0] == 200, within=within)
         return self
 
+    def ended(self) -> bool:
+        assert self.process
+        return self.process.poll() is not None
+
     def alive(self) -> bool:
         assert self.process
         assert self.process.poll() is None, f"the supervisor ended with {self.process.returncode}\n{self.log}"

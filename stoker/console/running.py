@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -48,6 +49,8 @@ def become_supervisor(overrides: dict[str, Any]) -> NoReturn:
         environ[EMBEDDED_LOCK] = str(server.keep_over_exec())
     # Not in argv, which everybody on the machine can read.
     environ[OVERRIDES] = orjson.dumps(overrides).decode()
+    # An interpreter that starts ends of these or, at a bad moment, forgets them; blocked, they wait for its first line.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT))
     os.execve(sys.executable, [sys.executable, "-m", "supervisor"], environ)
 
 

@@ -119,11 +119,35 @@ def test_a_term_to_pid_1_during_start_up(tmp_path: Path, db: Database) -> None:
             supervisor.end()
 
 
+# `stoker run`, which gets a signal in the last moment before it is the supervisor.
+AT_THE_EXEC = """
+import os, signal, sys
+number, become = int(sys.argv.pop()), os.execve
+os.execve = lambda *command: (os.kill(os.getpid(), number), become(*command))
+sys.argv = ["stoker", "run"]
+from stoker.console.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_while_run_becomes_the_supervisor(tmp_path: Path, db: Database, number: int) -> None:
+    supervisor = Supervisor(tmp_path, db.url).start((sys.executable, "-c", AT_THE_EXEC, str(int(number))))
+    try:
+        assert supervisor.wait() == 0, supervisor.log
+        assert not supervisor.log
+    finally:
+        supervisor.end()
+
+
 def _signal_while_starting(supervisor: Supervisor, number: int) -> None:
     supervisor.start()
     try:
         time.sleep(random.uniform(0.0, 1.2))
         supervisor.send(number)
+        until(lambda: supervisor.ended() or _was_forgotten(supervisor.log), within=SOON_S)
+        if not supervisor.ended():
+            supervisor.send(number)
         code = supervisor.wait(20)
         assert code in (0, -number) or _hit_the_bare_interpreter(supervisor.log), supervisor.log
         until(lambda: not supervisor.processes(), within=SOON_S)
@@ -134,6 +158,11 @@ def _signal_while_starting(supervisor: Supervisor, number: int) -> None:
 def _hit_the_bare_interpreter(log: str) -> bool:
     """An INT before the first line of ours ran: Python's own handler, Python's own traceback."""
     return log.rstrip().endswith("KeyboardInterrupt") and "/supervisor/" not in log
+
+
+def _was_forgotten(log: str) -> bool:
+    """An INT before the first line of ours ran, in a place from where Python lets nothing be raised."""
+    return log.startswith("Exception ignored in") and "KeyboardInterrupt" in log and "/supervisor/" not in log
 
 
 def test_no_worker_comes_back_during_a_drain(tmp_path: Path, db: Database) -> None:
