@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import time
 
 from stoker import logs
-from supervisor.deaths import bury
+from supervisor.backoff import AGAIN_NS, SHORTAGE_NS
+from supervisor.deaths import bury, forget
 from supervisor.forkers import Forkers
 from supervisor.hands import Hands, kill_group
 from supervisor.house import House
@@ -30,12 +31,12 @@ class Arrivals:
             case Forked(claim_no=claim_no, pid=pid):
                 self._born(claim_no, pid)
             case ForkFailed(claim_no=claim_no, error=error):
-                log.error("child.not_forked", error=error)
-                self._not_born(claim_no, error)
+                # Out of processes, descriptors or memory: it may pass.
+                self._not_born(claim_no, error, again_in=SHORTAGE_NS)
 
     def unborn(self, claim_no: int) -> None:
         """The fork server ended before it answered; without its word the child never does anything."""
-        self._not_born(claim_no, "the fork server ended")
+        self._not_born(claim_no, "the fork server ended", again_in=AGAIN_NS)
 
     def collect(self, forkers: Forkers) -> None:
         """Reap whoever has ended."""
@@ -58,7 +59,8 @@ class Arrivals:
         if end := self._early.pop(pid, None):
             bury(self._house, self._hands, child, end)
 
-    def _not_born(self, claim_no: int, error: str) -> None:
+    def _not_born(self, claim_no: int, error: str, *, again_in: int) -> None:
         if child := self._house.ledger.children.get(claim_no):
-            child.error = error
-            bury(self._house, self._hands, child, Exit(0, os.EX_OSERR, None))
+            log.error("child.not_forked", child=child.seat.name, error=error)
+            forget(self._house, self._hands, child)
+            child.seat.retry_at = time.monotonic_ns() + again_in

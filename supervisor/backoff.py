@@ -1,4 +1,4 @@
-"""How long a seat waits after a child that died too soon. Pure but for the dice."""
+"""How long a seat waits after a child that died too soon, or was never born. Pure but for the dice."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Final
 
 FIRST_S: Final = 0.1
 CAP_S: Final = 30.0
+# The system had nothing for a new process; the fork server ended before it answered.
+SHORTAGE_NS: Final = 1_000_000_000
+AGAIN_NS: Final = 100_000_000
 
 
 def delay_s(failures: int, *, cap_s: float = CAP_S, roll: float | None = None) -> float:

@@ -46,6 +46,14 @@ def bury(house: House, hands: Hands, child: Child, end: Exit) -> None:
     _tell(child, end, expected=expected, stack="" if executing else stack)
 
 
+def forget(house: House, hands: Hands, child: Child) -> None:
+    """A child that was named and never lived: nobody is to blame, least of all its seat."""
+    hands.part(child)
+    place = house.place(child)
+    house.ledger.exited(child)
+    _empty(house, child, place)
+
+
 def _autopsy(house: House, hands: Hands, child: Child, end: Exit) -> str:
     """Note what it died of, as far as the system can tell; returns the stacks that were its last words."""
     left = hands.part(child)

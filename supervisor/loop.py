@@ -16,6 +16,7 @@ from stoker.settings import Settings, resolve_runtime_dir
 from supervisor import actions, capacity, policy
 from supervisor.announcing import Announcer
 from supervisor.arrivals import Arrivals
+from supervisor.backoff import SHORTAGE_NS
 from supervisor.drain import Request
 from supervisor.fork_client import ForkClient
 from supervisor.forkers import Forkers
@@ -39,7 +40,6 @@ log = logs.get("supervisor")
 LOOK_EVERY_NS = 500_000_000
 AWAY_NS = 3_000_000_000
 FORKERS_END_S = 1.0
-SHORTAGE_NS = 1_000_000_000
 
 
 class Supervisor:

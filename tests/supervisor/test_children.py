@@ -188,17 +188,19 @@ def test_a_fork_server_that_does_not_answer_is_replaced(start: Start) -> None:
 
 
 def test_a_fork_that_fails_is_tried_again_and_harms_nobody(start: Start) -> None:
-    running = start(queues=["good=2"]).ready()
+    running = start(queues=["good=2"], max_boot_failures=2).ready()
     server = running.events("app.imported")[0]["pid"]
     limits = resource.prlimit(server, resource.RLIMIT_NOFILE)
     # It keeps what it has and gets nothing more; so many it polls: its channel and three children.
     resource.prlimit(server, resource.RLIMIT_NOFILE, (4, limits[1]))
     first, second = running.facts("boot", role="worker")
     os.kill(first["pid"], signal.SIGKILL)
-    running.wait_for("child.not_forked")
+    running.wait_for("child.not_forked", count=3)
     resource.prlimit(server, resource.RLIMIT_NOFILE, limits)
     running.wait_for("worker.ready", count=3)
     assert second["pid"] in running.alive()
+    assert not running.events("slot.parked"), "it is not the seat's fault"
+    assert all(event["pid"] for event in running.events("child.exited"))
 
 
 def test_an_asked_for_child_does_not_hold_up_the_drain(start: Start) -> None:
