@@ -19,6 +19,8 @@ WORDS: dict[str, str] = {
     "worker.ready": "ready for jobs",
     "keeper.ready": "the host's lease is held",
     "child.waiting": "{child} waits for PostgreSQL: {error}",
+    "child.resumed": "{child} has PostgreSQL again",
+    "child.not_forked": "{child} could not be started and will be tried again: {error}",
     "child.stops": "{child} stops because of {reason} and will be replaced",
     "child.retired": "{child} finishes what it holds and goes: {reason}",
     "child.killed": "{child} was killed: {why}",

@@ -127,6 +127,8 @@ def configure(format: str = "auto", level: str = "info", **common_facts: object)
         root.handlers[:] = [handler]
         root.setLevel(_LEVELS[level])
     _state.handler, _state.level = handler, _LEVELS[level]
+    # What it warns of is an exception on its way to us.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def get(part: str) -> Log:

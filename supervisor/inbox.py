@@ -84,7 +84,7 @@ class Inbox:
 
     def _ready(self, child: Child) -> None:
         now = time.monotonic_ns()
-        first = not child.ready_at
+        first, waited = not child.ready_at, bool(child.waiting)
         predecessor = self._house.ledger.ready(child, now)
         if child.role == "keeper":
             self._house.board[Word.TRUST_CAP] = 0
@@ -92,6 +92,8 @@ class Inbox:
             took = round((now - child.born_at) / 1e9, 3)
             facts: dict[str, Any] = {"slot": child.slot.number, "pid": child.pid, "took_s": took}
             log.event(f"{child.role}.ready", child=child.seat.name, **facts)
+        elif waited:
+            log.event("child.resumed", child=child.seat.name, pid=child.pid)
         if predecessor:
             self.retire(predecessor, "its successor is ready")
 

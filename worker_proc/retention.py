@@ -19,6 +19,7 @@ from worker_proc import singleton
 from worker_proc.link import Link
 
 EVERY_S: Final = 60.0
+PATIENCE_S: Final = 120.0
 AHEAD_DAYS: Final = 8
 PAGE: Final = 1000
 # A settlement behind us in the lock's queue waits at most 50 ms; then we step back for about as long.
@@ -84,16 +85,19 @@ class Purging:
     def __init__(self, link: Link, *, keep: RetentionSettings) -> None:
         self._link = link
         self._seconds = _seconds(keep)
+        self._behind_since = 0.0
         self.due_at = 0.0
 
     def run(self) -> None:
-        """One page of each kind; while there is more, again and again for a third of the time."""
+        """One page of each kind; while there is more, for a third of the time, or all of it if that does not do."""
         began = time.monotonic()
         with self._link.limited(EVERY_S) as db, singleton.alone(db, singleton.RETENTION) as mine:
             full = mine and max(self._purge(db)) >= PAGE
         now = time.monotonic()
-        # Whoever shortens the retention of millions must not feel it at the claims.
-        self.due_at = now + (2 * (now - began) if full else EVERY_S)
+        self._behind_since = (self._behind_since or now) if full else 0.0
+        # Whoever shortens the retention of millions must not feel it at the claims, and nobody may run out of disk.
+        pause = 2 * (now - began) if now < self._behind_since + PATIENCE_S else 0.0
+        self.due_at = now + (pause if full else EVERY_S)
 
     def _purge(self, db: PostgresDriver) -> list[int]:
         short = {state: seconds for state, seconds in self._seconds.items() if seconds < _WHOLE_DAYS_S}

@@ -116,9 +116,10 @@ class DatabaseNotGiven(DriverUnavailable):
     def __init__(self) -> None:
         StokerError.__init__(
             self,
-            cause="No database_url is set and no embedded PostgreSQL is running here.",
-            fix="Start the workers (`stoker run`) or the embedded server (`stoker pg start`) in this directory, "
-            "or set database_url in stoker.toml or STOKER_DATABASE_URL.",
+            cause="No database_url is set and no embedded PostgreSQL is running in its directory (STOKER_PG_ROOT, else "
+            "/var/lib/stoker for root, else .stoker here).",
+            fix="Start the workers (`stoker run`) or the embedded server (`stoker pg start`), or set database_url in "
+            "stoker.toml or STOKER_DATABASE_URL.",
         )
 
 

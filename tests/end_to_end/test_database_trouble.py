@@ -54,6 +54,13 @@ def test_terminated_backends_come_back(tmp_path: Path, db: Database) -> None:
         supervisor.ready()
         assert len(supervisor.events("worker.ready")) >= 2
 
+        def told(event: str) -> int:
+            return sum(one["child"].startswith("worker") for one in supervisor.events(event))
+
+        # The last word on each loss is that it is over.
+        until(lambda: told("child.resumed") == told("child.waiting") > 0)
+        assert "Pipeline" not in supervisor.log
+
 
 @pytest.mark.parametrize("queues", ["default=2", "default=1x4"])
 def test_terminated_backends_leave_what_executes_alone(tmp_path: Path, db: Database, queues: str) -> None:
