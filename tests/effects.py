@@ -57,7 +57,9 @@ class Effects:
     def times(self, what: str, job_ids: Collection[int] | None = None) -> Counter[int]:
         """How often each job did this."""
         wanted = None if job_ids is None else set(job_ids)
-        return Counter(one.job_id for one in self.all() if one.what == what and (wanted is None or one.job_id in wanted))
+        return Counter(
+            one.job_id for one in self.all() if one.what == what and (wanted is None or one.job_id in wanted)
+        )
 
     def said(self, *job_ids: int) -> Counter[str]:
         """What these jobs wrote down, but for their starts and ends."""
