@@ -101,6 +101,14 @@ def server() -> Iterator[embedded.Server]:
     held.close()
 
 
+@pytest.fixture(autouse=True)
+def signals_are_heard() -> Iterator[None]:
+    """What one test left blocked, the programs that later ones start would never hear."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
+
+
 @pytest.fixture(scope="session")
 def worker_database(server: embedded.Server) -> Iterator[str]:
     """The URL of a migrated database of this xdist worker."""

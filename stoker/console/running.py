@@ -50,8 +50,12 @@ def become_supervisor(overrides: dict[str, Any]) -> NoReturn:
     # Not in argv, which everybody on the machine can read.
     environ[OVERRIDES] = orjson.dumps(overrides).decode()
     # An interpreter that starts ends of these or, at a bad moment, forgets them; blocked, they wait for its first line.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT))
-    os.execve(sys.executable, [sys.executable, "-m", "supervisor"], environ)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT))
+    try:
+        os.execve(sys.executable, [sys.executable, "-m", "supervisor"], environ)
+    finally:
+        # Whoever could not become the supervisor still hears them.
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _embedded_server() -> Server:
