@@ -28,6 +28,8 @@ from worker_proc.linux import signal_on_parent_death
 from worker_proc.messages import Fork, Forked, ForkFailed, ForkSpec, Imported, ImportFailed, StartServer
 
 ORPHANS_LIVE_S: Final = 3.0
+# A child may hear of the death of the supervisor, and follow it, before this process does.
+LATELY_S: Final = 1.0
 
 # A signal for the whole group must not end the only process that can end the children for sure.
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -85,6 +87,8 @@ class ForkServer:
         self._board_fd, self._lock_fd, *guarded = fds
         self._child_main = child_main
         self._pidfds: dict[int, int] = {}
+        # When those ended whose groups were left to the supervisor.
+        self._ended: dict[int, float] = {}
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         for pid, pidfd in zip(start.guarded, guarded, strict=True):
@@ -115,7 +119,7 @@ class ForkServer:
         while True:
             for fd, _ in self._poll.poll():
                 if fd != self._channel.fileno():
-                    self._forget(fd)
+                    self._leave(self._forget(fd))
                     continue
                 try:
                     request, fds = self._channel.receive_with_fds()
@@ -127,6 +131,9 @@ class ForkServer:
     def end_orphans(self, patience: float) -> None:
         """Wait for the children to end by themselves, then end every process group that is left."""
         self._poll.unregister(self._channel)
+        for pid, at in self._ended.items():
+            if time.monotonic() - at < LATELY_S:
+                self._end_group(pid)
         deadline = time.monotonic() + patience
         while self._pidfds and (left := deadline - time.monotonic()) > 0:
             for fd, _ in self._poll.poll(left * 1000):
@@ -134,6 +141,11 @@ class ForkServer:
                 self._end_group(self._forget(fd))
         for pid in self._pidfds.values():
             self._end_group(pid)
+
+    def _leave(self, pid: int) -> None:
+        """One has ended, and what it started is the supervisor's to end, which may have died just before."""
+        now = time.monotonic()
+        self._ended = {pid: now} | {pid: at for pid, at in self._ended.items() if now - at < LATELY_S}
 
     def _fork(self, spec: ForkSpec, fds: list[int]) -> None:
         # What is buffered would be written by every child again.
