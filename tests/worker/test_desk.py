@@ -275,7 +275,7 @@ class TestRefusals:
             assert (
                 office.db.state(other) == {"completed": "done", "retried": "delayed", "dead_lettered": "dead"}[outcome]
             )
-        pid = office.db.one("select pid from pg_stat_activity where application_name = 'stoker: desk under test'")
+        pid = office.session("pid")
         assert (pid, office.lost) == (session, [])
 
     def test_while_another_job_of_the_batch_executes(self, office: Office) -> None:
